@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -97,8 +97,10 @@ def _log_path(directory: Path, number: int) -> Path:
     return directory / f"{number:06d}.log"
 
 
-def is_last_batch(batch: Mapping[bytes, bytes | None], directory: Path) -> bool:
-    """Return whether the newest log in *directory* ends with *batch*, whole.
+def is_last_batch(changes: Iterable[tuple[bytes, bytes | None]], directory: Path) -> bool:
+    """Return whether the newest log in *directory* ends with a batch of *changes*, whole.
+
+    They come in the order in which they were given to LevelDB.
 
     Raises:
         StorageError: The log cannot be read.
@@ -106,7 +108,7 @@ def is_last_batch(batch: Mapping[bytes, bytes | None], directory: Path) -> bool:
     try:
         newest = max(log_numbers(directory), default=None)
         return newest is not None and last_changes(_log_path(directory, newest)) == packed_changes(
-            batch
+            changes
         )
     except OSError as error:
         raise StorageError(
@@ -127,7 +129,7 @@ def commit_logs(directory: Path) -> None:
         try:
             make_durable(_log_path(directory, number))
         except FileNotFoundError:
-            continue
+            pass
         except OSError as error:
             raise StorageError(
                 f"the log {number:06d}.log in {str(directory)!r} cannot be committed: {error}"
@@ -142,9 +144,7 @@ def kept_info_log(directory: Path) -> Iterator[None]:
     the text of its attempts in place of the text that tells how the trouble began.
     """
     log, kept = directory / "LOG", directory / _KEPT_INFO_LOG
-    if not _rename(log, kept):
-        yield
-        return
+    _rename(log, kept)
     try:
         yield
     except BaseException:
@@ -153,12 +153,11 @@ def kept_info_log(directory: Path) -> Iterator[None]:
     _rename(kept, directory / "LOG.old")
 
 
-def _rename(old: Path, new: Path) -> bool:
-    """Rename *old* to *new*; return whether it was there."""
+def _rename(old: Path, new: Path) -> None:
+    """Rename *old*, if it is there, to *new*."""
     try:
         old.replace(new)
     except FileNotFoundError:
-        return False
+        return
     except OSError as error:
         raise StorageError(f"cannot rename {str(old)!r}: {error}; check the rights") from error
-    return True

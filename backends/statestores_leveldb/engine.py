@@ -71,7 +71,7 @@ class LevelDBEngine(LevelDBReads, Engine):
         directory = engine_directory(path)
         check_plain_files(directory)
         lock = DirectoryLock.acquire(directory)
-        memory = None
+        memory = database = None
         try:
             check_completeness(directory)
             chosen, memory = chosen.within_budget()
@@ -79,6 +79,8 @@ class LevelDBEngine(LevelDBReads, Engine):
                 database = _open_database(directory, chosen)
             return cls(database, directory, lock, memory)
         except BaseException:
+            if database is not None:
+                database.close()
             lock.release()
             if memory is not None:
                 memory.release()
@@ -111,7 +113,7 @@ class LevelDBEngine(LevelDBReads, Engine):
             changes.write()
         except DRIVER_ERRORS as error:
             self._log_torn = True
-            if is_last_batch(batch, self._directory):
+            if is_last_batch(in_write_order(batch), self._directory):
                 # The text is that of a failed write, but what failed is the wait for the disk.
                 raise in_doubt(error, self._path) from error
             raise translated(error, self._path) from error
@@ -159,9 +161,7 @@ class LevelDBEngine(LevelDBReads, Engine):
         with self._lock:
             if not self._reading:
                 raise closed(self._path)
-            sample, whole = self._database.approximate_sizes(
-                (start, key), (start, highest[0] + b"\0")
-            )
+            sample, whole = self._database.approximate_sizes((start, key), (start, highest[0]))
         if not sample:  # they are all still in memory
             return super().approximate_num_keys(start, stop)
         return int(max(counted, counted * whole // sample))

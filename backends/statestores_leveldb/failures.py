@@ -58,5 +58,4 @@ def closed(path: str) -> StoreClosedError:
 
 def _text_of(error: Exception) -> str:
     """Return what LevelDB says; plyvel passes it on as bytes."""
-    said = error.args[0] if error.args else b""
-    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    return b"".join(error.args).decode(errors="replace")

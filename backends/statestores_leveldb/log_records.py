@@ -7,7 +7,7 @@ Nothing here verifies a checksum: LevelDB does so when it opens. Reading stops q
 thing that makes no sense, and leaves it to LevelDB to judge.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
@@ -20,10 +20,9 @@ _BATCH_HEADER = Struct("<QI")  # sequence number of the first change, number of 
 
 _DELETION, _VALUE = 0, 1  # the tags of a change
 
-# The tags of a version edit, by what follows them.
+# The fields of a version edit that are one number, by their tags: the next file, the previous log.
 _LOG_NUMBER, _LAST_SEQUENCE = 2, 4
-_NUMBERS_AFTER = {2: 1, 3: 1, 4: 1, 5: 1, 6: 2, 7: 3, 9: 1}
-_STRINGS_AFTER = {1: 1, 5: 1, 7: 2}
+_NUMBERS = {_LOG_NUMBER, 3, _LAST_SEQUENCE, 9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +63,10 @@ def last_changes(path: Path) -> bytes | None:
     return None if last is None else last[_BATCH_HEADER.size :]
 
 
-def packed_changes(batch: Mapping[bytes, bytes | None]) -> bytes:
-    """Return the changes of *batch* as LevelDB stores them in a log."""
+def packed_changes(changes: Iterable[tuple[bytes, bytes | None]]) -> bytes:
+    """Return *changes* as LevelDB stores a batch of them, made in this order, in a log."""
     packed = bytearray()
-    for key, value in batch.items():
+    for key, value in changes:
         packed += bytes([_DELETION if value is None else _VALUE]) + _varint(len(key)) + key
         if value is not None:
             packed += _varint(len(value)) + value
@@ -104,7 +103,12 @@ def _records(path: Path) -> Iterator[bytes]:
 
 
 def _numbers_of(edit: bytes) -> Iterator[tuple[int, int]]:
-    """Iterate over the tag and first number of each field of a version edit."""
+    """Iterate over the numbers that a version edit begins with, and their tags.
+
+    LevelDB writes them before the fields about files. One field comes before them, the name of the
+    order of keys, in the first edit of a manifest: its numbers are those of an empty database or of
+    one that was repaired, which has no log to compare them with, or the next edit has them.
+    """
     position = 0
 
     def varint() -> int:
@@ -121,12 +125,8 @@ def _numbers_of(edit: bytes) -> Iterator[tuple[int, int]]:
     try:
         while position < len(edit):
             tag = varint()
-            if tag not in _NUMBERS_AFTER and tag not in _STRINGS_AFTER:
+            if tag not in _NUMBERS:
                 return
-            numbers = [varint() for _ in range(_NUMBERS_AFTER.get(tag, 0))]
-            if numbers:
-                yield tag, numbers[0]
-            for _ in range(_STRINGS_AFTER.get(tag, 0)):
-                position += varint()
+            yield tag, varint()
     except IndexError:  # the record ends in the middle of a field
         return

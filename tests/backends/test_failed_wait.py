@@ -69,12 +69,12 @@ def test_a_leveldb_log_tells_whether_it_ends_with_a_batch(tmp_path: Path) -> Non
     batch: dict[bytes, bytes | None] = {b"a": b"v" * 70_000, b"gone": None, b"b": b""}
     with leveldb.LevelDBEngine.open(tmp_path) as engine:
         engine.apply({b"before": b"1"}, Durability.POWER_LOSS)
-        assert not files.is_last_batch(batch, tmp_path)
+        assert not files.is_last_batch(batch.items(), tmp_path)
         engine.apply(batch, Durability.POWER_LOSS)
-        assert files.is_last_batch(batch, tmp_path)
-        assert not files.is_last_batch({b"before": b"1"}, tmp_path)
+        assert files.is_last_batch(batch.items(), tmp_path)
+        assert not files.is_last_batch({b"before": b"1"}.items(), tmp_path)
         [log] = tmp_path.glob("*.log")
         whole = log.read_bytes()
         log.write_bytes(whole[:-1])  # as a short write leaves it
-        assert not files.is_last_batch(batch, tmp_path)
+        assert not files.is_last_batch(batch.items(), tmp_path)
         log.write_bytes(whole)
