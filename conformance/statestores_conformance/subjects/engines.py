@@ -114,3 +114,15 @@ class EngineFixtures:
         """Open one empty engine whose data survives closing."""
         skip_unless_promised("persistent", made=engine.capabilities.persistent)
         return engine
+
+
+def fill(engine: Engine, batches: int = 30) -> list[list[tuple[bytes, bytes]]]:
+    """Apply *batches* to *engine* and return the content after none, one, two... of them."""
+    content: dict[bytes, bytes] = {}
+    states = [list[tuple[bytes, bytes]]()]
+    for number in range(batches):
+        batch = {b"%02d-%03d" % (number % 7, key): b"%d" % number * 20 for key in range(20)}
+        engine.apply(batch, durability_of(engine))
+        content.update(batch)
+        states.append(sorted(content.items()))
+    return states

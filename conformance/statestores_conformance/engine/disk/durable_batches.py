@@ -20,6 +20,7 @@ from statestores_conformance.subjects.engines import EngineFixtures, Engines, Op
 from statestores_conformance.subjects.openers import options_of
 
 _VALUE_BYTES = 100_000
+_TIMES = 200
 _LEFT_BYTES = 1_000_000
 """More than an opening writes on its own."""
 
@@ -68,6 +69,7 @@ class EngineDiskTests(EngineFixtures):
     def test_a_durable_batch_waits_for_the_disk(self, on_disk: Engines) -> None:
         """It takes to disk what was applied before it without waiting, even when it is empty.
 
+        And what is in it: a log may be waited for by other batches, and not by this one.
         So does an ingestion: no earlier batch may be missing where a later one is found.
         """
         writes = {"batch": _apply_one, "empty batch": _apply_nothing, "ingestion": _ingest_one}
@@ -75,6 +77,9 @@ class EngineDiskTests(EngineFixtures):
             del writes["ingestion"]
         for name, write in writes.items():
             _check_wait(on_disk.path(name), on_disk.open(name), write)
+        _check_own_wait(on_disk.path("own"), on_disk.open("own"))
+        # What is longer than a log may become, so that the durable batch begins another.
+        _check_wait(on_disk.path("long"), on_disk.open("long"), _apply_one, times=_TIMES)
 
     @pytest.mark.spec("ENG-8", "COM-12", "COM-25")
     def test_a_durable_batch_waits_whatever_came_before(self, on_disk: Engines) -> None:
@@ -122,12 +127,25 @@ def _ingest_one(engine: Engine) -> None:
     engine.ingest([(b"k", b"v")])
 
 
-def _check_wait(path: Path, engine: Engine, write: Callable[[Engine], None]) -> None:
+def _check_own_wait(path: Path, engine: Engine) -> None:
+    """Fail if a durable batch leaves much of itself in memory alone."""
+    with PageCache(path) as cache:
+        before = cache.pages_not_on_disk()
+        engine.apply({b"own": secrets.token_bytes(_VALUE_BYTES)}, Durability.POWER_LOSS)
+        after = cache.pages_not_on_disk()
+    grown = {file: pages - before.get(file, 0) for file, pages in after.items()}
+
+    assert [file for file, pages in grown.items() if pages * PAGE_BYTES > _VALUE_BYTES / 2] == []
+
+
+def _check_wait(
+    path: Path, engine: Engine, write: Callable[[Engine], None], times: int = 1
+) -> None:
     """Fail unless a durable *write* takes to disk what a batch before it has left in memory."""
-    large = secrets.token_bytes(_VALUE_BYTES)
+    large = {b"large-%03d" % number: secrets.token_bytes(_VALUE_BYTES) for number in range(times)}
     with PageCache(path) as cache:
         at_first = cache.pages_not_on_disk()
-        engine.apply({b"large": large}, Durability.PROCESS_CRASH)
+        engine.apply(large, Durability.PROCESS_CRASH)
         before = cache.pages_not_on_disk()
         write(engine)
         after = cache.pages_not_on_disk()

@@ -35,16 +35,20 @@ from statestores_conformance.subjects.engines import (
 )
 
 _BEFORE = [(b"before-%02d" % number, b"v" * 100) for number in range(20)]
+_HURRIED = {b"hurried": b"h"}
 _SMALL = {b"small": b"s"}
 _LARGE = {b"large-%d" % number: b"%d" % number * 40_000 for number in range(3)}
 _AFTER = {b"after": b"a"}
+_OWING = "one pair after one that waited for nothing"
 _WRITTEN: dict[str, dict[bytes, bytes | None]] = {
     "nothing": {},
     "one pair": {b"k": b"v"},
+    _OWING: {b"k": b"v"},
     "a deletion": {b"before-00": None},
     "both": {b"k": b"v", b"before-00": None, b"": b"", b"l": b"w"},
     "lengths": {b"%04d" % n * (n // 4): b"v" * n for n in (4, 124, 127, 128, 129, 255, 16_383)},
     "a long value": {b"k" * 16_384: b"v" * 100_000},
+    "many in no order": {b"%05d" % (n * 7_919 % 10_007): b"v" for n in range(2_500)},
 }
 """Batches with each thing that may have to be written down, and lengths at the edges of bytes."""
 _INGESTED = [(b"ingested-%d" % number, b"i" * 100) for number in range(3)]
@@ -52,6 +56,7 @@ _INGESTED = [(b"ingested-%d" % number, b"i" * 100) for number in range(3)]
 _DESCRIPTORS = Path("/proc/self/fd")
 _MOST_FILES = 80
 """More than any life here opens."""
+_FEW_FILES = 3
 _SIZES = (0, 1, 20, 100, 1_000, 5_000, 20_000, 40_000, 90_000, 140_000, 400_000, 2_000_000)
 """How long a file may become: the largest is more than any here does."""
 
@@ -118,6 +123,13 @@ class EngineShortageTests(EngineFixtures):
 
         assert failures[0]
         assert not failures[-1]
+        # The first batch of all may be the one for which there is no room; and once it is open, an
+        # engine may be left with less than it takes to open.
+        for amount in _SIZES[4:10:2] if shortage is _file_size else range(_FEW_FILES):
+            place = tmp_path / f"{amount} {of}, at once"
+            batches = (_LARGE, _HURRIED, _SMALL)
+            opened_before = shortage is _files_left
+            _live(open_engine, place, shortage, amount, batches, opened_before=opened_before)
 
     @pytest.mark.spec("ENG-7", "ENG-8", "ENG-28", "ENG-39")
     def test_a_failed_wait_for_the_disk_leaves_what_was_said(
@@ -133,13 +145,16 @@ class EngineShortageTests(EngineFixtures):
         promised = persistent_engine.capabilities.durable_commit
         skip_unless_promised("durable_commit", made=promised)
         persistent_engine.close()
-        before = dict(_BEFORE)
         for name, batch in _WRITTEN.items():
             path = tmp_path / name
+            before = dict(_BEFORE)
             with open_engine(path) as engine, ThreadPoolExecutor(1) as elsewhere:
                 engine.apply(dict(_BEFORE), Durability.POWER_LOSS)
+                if name == _OWING:
+                    engine.apply(dict(_HURRIED), Durability.PROCESS_CRASH)
+                    before |= _HURRIED
                 said = elsewhere.submit(_answer_on_a_failing_disk, engine, batch).result()
-                left = shutil.copytree(path, tmp_path / f"{name}, left")
+                left = shutil.copytree(path, path.with_name(f"{path.name}, left"))
             after = {key: value for key, value in (before | batch).items() if value is not None}
             allowed = {"returned": [after], "refused": [before], "in doubt": [before, after]}
             for place in (path, left):
@@ -166,19 +181,24 @@ def _live(
     path: Path,
     shortage: Callable[[int], AbstractContextManager[None]],
     amount: int,
+    batches: Sequence[dict[bytes, bytes]] = (_HURRIED, _SMALL, _LARGE),
+    *,
+    opened_before: bool = False,
 ) -> int:
     """Open the engine at *path*, use it and close it in a *shortage*, and look at what is there.
 
-    Return how many calls failed.
+    Return how many calls failed. With *opened_before*, it comes when the engine is open.
     """
     with open_engine(path) as engine:
         engine.apply(dict(_BEFORE), durability_of(engine))
     files = _bytes_of(path)
     life = _Life(must=dict(_BEFORE))
     opened: list[Engine] = []
+    if opened_before:
+        opened.append(open_engine(path))
     with shortage(amount):
-        if life.attempt(lambda: opened.append(open_engine(path))):
-            _use(opened[0], life, path)
+        if opened or life.attempt(lambda: opened.append(open_engine(path))):
+            _use(opened[0], life, path, batches)
     if opened:
         engine = opened[0]
         life.write(_AFTER, lambda: engine.apply(dict(_AFTER), durability_of(engine)))
@@ -207,12 +227,14 @@ def _live(
     return life.failures
 
 
-def _use(engine: Engine, life: _Life, path: Path) -> None:
-    """Make every kind of call, while some of them fail."""
+def _use(engine: Engine, life: _Life, path: Path, batches: Sequence[dict[bytes, bytes]]) -> None:
+    """Make every kind of call, *batches* among them, while some of them fail."""
     promised = engine.capabilities
     life.attempt(lambda: _check_reads(engine, life))
-    for batch in (_SMALL, _LARGE):
-        life.write(batch, partial(engine.apply, dict(batch), durability_of(engine)))
+    for batch in batches:
+        # What waits for nothing is owed by the next batch that waits.
+        durability = Durability.PROCESS_CRASH if batch is _HURRIED else durability_of(engine)
+        life.write(batch, partial(engine.apply, dict(batch), durability))
         life.attempt(lambda: _check_reads(engine, life))
     if promised.bulk_ingest:
         life.write(dict(_INGESTED), lambda: engine.ingest(_INGESTED))
@@ -242,7 +264,8 @@ def _files_left(number: int) -> Iterator[None]:
     """Let this process open *number* files more and no others."""
     if not _DESCRIPTORS.is_dir():
         pytest.skip(f"the process cannot see its own descriptors here: there is no {_DESCRIPTORS}")
-    used = {int(path.name) for path in _DESCRIPTORS.iterdir()}
+    listed = list(_DESCRIPTORS.iterdir())
+    used = {int(path.name) for path in listed if path.exists()}  # that of the listing is closed
     limit, free = 0, 0
     while free < number or limit in used:
         free += limit not in used

@@ -1,8 +1,8 @@
 """Closing an engine, with and without something left open."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 
 import pytest
 
@@ -40,6 +40,25 @@ _CALLS: dict[str, Callable[[Engine], object]] = {
 
 
 _MANY_SCANS = 100
+
+
+class BrokenKeys(Sequence[bytes]):
+    """Keys that cannot be read."""
+
+    def __len__(self) -> int:
+        return 2
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
+        raise BrokenKeysError(f"key {index} cannot be read, as it should")
+
+
+class BrokenKeysError(Exception):
+    """What `BrokenKeys` raise; no engine knows it."""
+
 
 _Asked = TypeVar("_Asked")
 
@@ -82,8 +101,12 @@ class EngineClosingTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-22")
     def test_a_closed_engine_refuses_every_call(self, engine: Engine) -> None:
-        """Every read and every write raises, even those that would have nothing to do."""
+        """Every read and every write raises, even those that would have nothing to do.
+
+        It has answered the same reads before: what it keeps for the next ones is closed as well.
+        """
         engine.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
+        assert [engine.first(b""), engine.last(b"")] == [(b"k", b"v")] * 2
         engine.close()
 
         assert [name for name, call in _CALLS.items() if not _refuses(call, engine)] == []
@@ -137,13 +160,14 @@ class EngineClosingTests(EngineFixtures):
                 read()
         snapshot.close()
 
-    @pytest.mark.spec("ENG-10", "ENG-19")
+    @pytest.mark.spec("ENG-3", "ENG-10", "ENG-19")
     def test_what_was_left_open_does_not_keep_the_lock(
         self, engines: Engines, engine: Engine
     ) -> None:
         """With scans and snapshots still held, the closed engine can be reopened immediately.
 
-        So it can while somebody handles the error of a read, whose traceback holds what it was in.
+        So it can while somebody handles the error of a read, whose traceback holds what it was in:
+        an error of the caller's own comes out as it is.
         """
         engine.apply({b"%d" % number: b"v" for number in range(5)}, Durability.PROCESS_CRASH)
         snapshot = engine.snapshot()
@@ -154,8 +178,11 @@ class EngineClosingTests(EngineFixtures):
             held.append(engine.scan(b""))
         for scan in held:
             next(scan)
-        errors = []
+        errors: list[BaseException] = []
         for reader in (engine, snapshot):
+            with pytest.raises(BrokenKeysError) as broken:
+                reader.get_many(BrokenKeys())
+            errors.append(broken.value)
             for read in (reader.get, reader.get_many, reader.first, reader.last):
                 try:
                     read(cast("Any", ["text"]))

@@ -382,7 +382,11 @@ class EngineScanTests(EngineOfThreePairs):
         estimates = [abc.approximate_num_keys(b"x")]
         if abc.capabilities.persistent:
             abc.close()
-            estimates.append(engines.open().approximate_num_keys(b"x"))
+            again = engines.open()
+            estimates.append(again.approximate_num_keys(b"x"))
+
+            for number in (1, 10, 300, 1_000):
+                assert again.approximate_num_keys(b"x00777", b"x%05d" % (777 + number)) == number
 
         assert {type(estimate) for estimate in estimates} == {int}
         assert [n for n in estimates if not _MANY // 2 <= n <= _MANY * 2] == []

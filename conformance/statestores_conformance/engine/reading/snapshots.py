@@ -82,8 +82,12 @@ class EngineSnapshotTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-22")
     def test_a_closed_snapshot_refuses_every_read(self, ab: Engine) -> None:
-        """Reads on a closed snapshot raise; they do not fall through to the engine."""
+        """Reads on a closed snapshot raise; they do not fall through to the engine.
+
+        Nor do they go on with what the same reads have left in it before.
+        """
         snapshot = ab.snapshot()
+        assert [snapshot.first(b""), snapshot.last(b"")] == _AB
         snapshot.close()
         for read in (
             lambda: snapshot.get(b"a"),

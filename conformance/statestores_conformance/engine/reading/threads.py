@@ -8,11 +8,16 @@ import pytest
 
 from statestores.errors import StoreClosedError
 from statestores.spi import Durability, Engine, EngineReader
-from statestores_conformance.subjects.engines import EngineFixtures
+from statestores_conformance.subjects.engines import EngineFixtures, Engines
 from statestores_conformance.subjects.reading_threads import READERS, reading_threads
 
 _BATCHES = 100
 _KEYS = [b"%03d" % number for number in range(40)]
+_LARGE = b"large" * (2 * 1024 * 1024)
+_CLOSINGS = 3
+"""How often an engine is closed while others read it: a read may just not be where it harms."""
+_PATIENCE_SECONDS = 60.0
+"""Only a reader that waits for ever reaches it."""
 
 
 def _scan(reader: EngineReader) -> set[bytes | None]:
@@ -103,23 +108,40 @@ class EngineThreadTests(EngineFixtures):
                 assert [read.result() for read in reads] == [value] * READERS
 
     @pytest.mark.spec("ENG-10", "ENG-11")
-    def test_closing_while_others_read_ends_their_reads(self, engine: Engine) -> None:
-        """Readers get whole answers until `close`, and `StoreClosedError` from then on."""
-        engine.apply(dict.fromkeys(_KEYS, b"v"), Durability.PROCESS_CRASH)
-        started = threading.Barrier(READERS + 1)
+    def test_closing_while_others_read_ends_their_reads(self, engines: Engines) -> None:
+        """Readers get whole answers until `close`, and `StoreClosedError` from then on.
 
-        def read_until_closed() -> bool:
-            started.wait()
+        Of the engine and of a snapshot that is left open, and of a value that takes long to read.
+        """
+        for number in range(_CLOSINGS):
+            self._close_while_others_read(engines.open(f"engine-{number}"))
+
+    @staticmethod
+    def _close_while_others_read(engine: Engine) -> None:
+        engine.apply({**dict.fromkeys(_KEYS, b"v"), b"large": _LARGE}, Durability.PROCESS_CRASH)
+        snapshot = engine.snapshot()
+        under_way = threading.Semaphore(0)
+
+        def read_until_closed(reader: EngineReader) -> bool:
             while True:
                 try:
-                    assert [key for key, _ in engine.scan(b"")] == _KEYS
-                    assert engine.get(_KEYS[0]) == b"v"
+                    assert [key for key, _ in reader.scan(b"", b"1")] == _KEYS
+                    assert reader.get(_KEYS[0]) == b"v"
+                    for _ in range(2):
+                        assert reader.get(b"large") == _LARGE
+                        under_way.release()
                 except StoreClosedError:
                     return True
 
         with ThreadPoolExecutor(READERS) as threads:
-            readers = [threads.submit(read_until_closed) for _ in range(READERS)]
-            started.wait()
-            engine.close()
+            readers = [
+                threads.submit(read_until_closed, (snapshot, engine)[number % 2])
+                for number in range(READERS)
+            ]
+            try:
+                for _ in readers:
+                    assert under_way.acquire(timeout=_PATIENCE_SECONDS)
+            finally:
+                engine.close()
 
             assert all(reader.result() for reader in readers)

@@ -7,6 +7,7 @@ from statestores.errors import (
     StorageError,
     StoreClosedError,
     StoreCorruptedError,
+    StoreLockedError,
     UnsupportedFormatError,
 )
 
@@ -23,6 +24,8 @@ _DAMAGE = (
 )
 """How DuckDB speaks of damage, in lower case. Its classes do not tell it from other failures. A
 snapshot is a transaction, and one that has met damage says the last of these at each later read."""
+
+_LOCKED = "could not set lock on file"
 
 _OTHER_RELEASE = ("different duckdb version", "newer version", "storage version")
 
@@ -42,6 +45,11 @@ def translated(error: Exception, path: str) -> StateStoreError:
         return StoreCorruptedError(
             f"the file in {path!r} is damaged, or is not DuckDB's: {said!r}; restore the store "
             "from a snapshot or its changelog"
+        )
+    if _LOCKED in small:
+        return StoreLockedError(
+            f"{path!r} is open in a program that uses DuckDB without statestores; close it there "
+            f"first: {said!r}"
         )
     return StorageError(
         f"DuckDB cannot read or write in {path!r}: {said!r}; check the rights, the space on the "
