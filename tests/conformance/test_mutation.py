@@ -223,6 +223,7 @@ def test_what_nobody_holds_is_not_a_survivor(module: ModuleType) -> None:
         exchange("mutated_here", mutated(_SOURCE, _find("1 -> 2", "never")))
 
 
+@pytest.mark.long
 def test_verdicts_are_true_and_a_run_goes_on(tmp_path: Path) -> None:
     """Killed, survived and not reached are told apart; what is known is not run again.
 

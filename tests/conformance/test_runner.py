@@ -166,6 +166,7 @@ def test_levels_and_profiles_that_do_not_exist_are_refused() -> None:
         run_conformance("memory", profile="lazy")
 
 
+@pytest.mark.long
 def test_a_store_at_door_two_is_proved_by_its_function() -> None:
     """The kinds that the function refuses are left out; there is no engine level to fail."""
     steps: list[Progress] = []
@@ -185,6 +186,7 @@ def test_a_store_at_door_two_is_proved_by_its_function() -> None:
     assert steps[-1].finished == steps[-1].tests == report.tests
 
 
+@pytest.mark.long
 def test_the_same_seed_finds_the_same_case() -> None:
     """A failure of a state machine can be had again from the seed in the report."""
     first, second = (

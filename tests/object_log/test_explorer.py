@@ -66,6 +66,7 @@ def test_no_schedule_loses_doubles_or_tears() -> None:
     assert seen["reads"] > 5 * SCHEDULES
 
 
+@pytest.mark.long
 @pytest.mark.spec(
     "OBJ-5",
     "OBJ-7",

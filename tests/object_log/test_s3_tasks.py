@@ -84,6 +84,7 @@ def check(bucket: Bucket, directory: Path, acknowledged: int) -> int:
     return reached
 
 
+@pytest.mark.long
 @pytest.mark.spec("TSK-18", "TSK-3", "TSK-17")
 def test_a_kill_at_any_step_leaves_a_commit_of_all_stores(
     bucket: Bucket, tmp_path: Path, subtests: pytest.Subtests

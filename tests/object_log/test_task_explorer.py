@@ -79,6 +79,7 @@ BUGS = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.spec("TSK-17", "TSK-18")
 def test_a_rule_that_is_left_out_is_noticed(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Each rule is needed, and the schedules would find out."""

@@ -117,6 +117,7 @@ def planted(tmp_path: Path) -> Path:
     return sources
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", _ENGINES)
 def test_the_backend_is_found_and_whole(clean_python: Path, tmp_path: Path, name: str) -> None:
     """By its entry point, in an environment without the drivers of ours."""
@@ -165,6 +166,7 @@ def test_the_backend_reaches_its_level(clean_python: Path, tmp_path: Path) -> No
         assert Path(report[module]).is_relative_to(clean_python.parents[1])
 
 
+@pytest.mark.long
 def test_a_planted_bug_is_found_and_named(
     clean_python: Path, planted: Path, tmp_path: Path
 ) -> None:

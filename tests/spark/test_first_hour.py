@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 
+@pytest.mark.long
 @pytest.mark.spec("LGS-1")
 def test_the_page_leads_from_nothing_to_spark(
     tmp_path: Path,

@@ -24,6 +24,7 @@ from statestores.spark.source.write_plan import plan_write
 RowsOf = Callable[[DataFrame], list[tuple[Any, ...]]]
 
 
+@pytest.mark.long
 @pytest.mark.spec("OBJ-38", "OBJ-47", "RSH-18", "RSH-20", "SNP-25", "SNP-26")
 @pytest.mark.timeout(600)
 def test_upkeep_beside_an_owner(

@@ -30,6 +30,7 @@ KAFKA = (
 """What Spark's Kafka source gives with ``includeHeaders``."""
 
 
+@pytest.mark.long
 @pytest.mark.spec("SPK-6", "SPK-7")
 def test_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
     """One block after the other, with a session; its paths begin with data/."""
