@@ -203,12 +203,12 @@ class TestCluster:
         return {name: entry.value for name, entry in entries.items()}
 
 
-def wait_for(look: Callable[[], T], what: str) -> T:
-    """Return what *look* returns once that is true of it."""
+def wait_for(look: Callable[[], T], what: str, so_far: Callable[[], object] = str) -> T:
+    """Return what *look* returns once that is true of it; *so_far* is told if it never is."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         found = look()
         if found:
             return found
-        assert time.monotonic() < deadline, f"waited for {what} in vain"
+        assert time.monotonic() < deadline, f"waited for {what} in vain {so_far()}"
         time.sleep(_LOOK_SECONDS)
