@@ -3,7 +3,7 @@
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from os import PathLike
@@ -177,6 +177,9 @@ class FaultyEngine(FaultyReader, Engine):
 
     def apply(self, batch: WriteBatch, durability: Durability) -> None:
         self._faults.call("apply", lambda: self._apply(batch, durability))
+
+    def ingest(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+        self._faults.call("ingest", lambda: self._engine.ingest(pairs))
 
     def _apply(self, batch: WriteBatch, durability: Durability) -> None:
         self._engine.apply(batch, durability)

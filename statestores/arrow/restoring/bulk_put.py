@@ -8,6 +8,7 @@ import pyarrow as pa
 from statestores.arrow.columns import encode_table, put_encoded
 from statestores.arrow.encoded_changes import changes_from_encoded
 from statestores.arrow.restoring.row_sink import LEAST_ROWS
+from statestores.arrow.restoring.taking_back import take_back
 from statestores.arrow.rows import encoder_of
 from statestores.arrow.rows.encoder import LARGE
 from statestores.arrow.rows.key_value import KeyValueEncoder
@@ -48,7 +49,8 @@ def commit_many(
             something is pending.
         SerializationError: A key or value is not of the serde's type.
         OffsetRegressionError: An offset is lower than the committed one.
-        StorageError: The engine could not write; nothing is committed.
+        StorageError: The engine could not write; nothing is committed, unless it had taken the rows
+            before it failed (COM-43).
     """
     check_owner(store)
     if store.has_pending_writes:
@@ -67,9 +69,8 @@ def commit_many(
         try:
             accepted = put_encoded(below, encoded)
             store.commit(offsets or {}, durability=durability)
-        except BaseException:
-            if store.is_open:
-                store.rollback()
+        except BaseException as error:
+            take_back(store, error)
             raise
         return accepted
     changes = pa.Table.from_batches(

@@ -6,7 +6,7 @@ when it is not, and the restore can be called again, whatever it died of.
 """
 
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -16,16 +16,12 @@ from statestores.arrow.restore_mark import restore_mark
 from statestores.arrow.restoring.plan import RestorePlan, plan_restore
 from statestores.arrow.restoring.row_sink import RowSink
 from statestores.arrow.restoring.sink import RecordSink, Sink
+from statestores.arrow.restoring.taking_back import take_back
 from statestores.arrow.snapshots.reader import Snapshot
 from statestores.arrow.store_of_bytes import check_owner, store_of_bytes
 from statestores.changelog.contract import ReadOnlyChangelog
 from statestores.changelog.frame import FrameKind
-from statestores.errors import (
-    CommitConflictError,
-    CommitInDoubtError,
-    InvalidArgumentError,
-    InvalidTypeError,
-)
+from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.failpoints import reach
 from statestores.semantics.every_kind.engine_store import EngineStore
 from statestores.spi.durability import Durability
@@ -80,7 +76,8 @@ def restore(
     *to_offset* is inclusive and the restore stops at the last commit up to it; `RestoreReport`
     says where. The result does not depend on *batch_rows*, the rows between two commits, which by
     default are as many as suit the engine, nor on how often the restore was interrupted and called
-    again. When it raises, pending writes are rolled back.
+    again. When it raises, pending writes are rolled back; a note of the error says if a commit is
+    there although it raised, or what hinders the rollback.
 
     Requires: called by the store's owner, nothing is pending, and nobody compacts the changelog.
 
@@ -122,11 +119,8 @@ def restore(
             store.truncate()
             reach("restore.begun")
         snapshot_rows = _carry_out(store, changelog, plan, batch_rows, meter)
-    except BaseException:
-        if store.is_open:
-            # Refused when the last commit is there after all: then none of it is pending.
-            with suppress(CommitConflictError, CommitInDoubtError):
-                store.rollback()
+    except BaseException as error:
+        take_back(store, error)
         raise
     return RestoreReport(
         partition=plan.partition,

@@ -29,7 +29,7 @@ from statestores.semantics.every_kind.offsets_to_commit import (
     judge_offsets,
     refuse_journal_partition,
 )
-from statestores.semantics.every_kind.sorted_rows import SortedRows
+from statestores.semantics.every_kind.sorted_rows import SortedRows, sampled
 from statestores.semantics.every_kind.store_state import HALF_ROLLED_BACK
 from statestores.semantics.every_kind.truncation import TruncatingStore
 from statestores.semantics.rows.commit_batch import CommitBatch
@@ -233,19 +233,21 @@ class EngineStore(TruncatingStore[K, V]):
         deletes = rows.has_deletions or None in batch.values()
         self.commits += 1
         reach("commit.apply.before")
+        given: dict[bytes, bytes | None] = {}  # rows that tell whether the engine has all of them
         try:
             if self._engine.capabilities.bulk_ingest and not deletes:
                 # Nothing is None, and all of it lies below the rows.
                 metadata = cast("list[tuple[bytes, bytes]]", sorted(batch.items()))
                 data = cast("Iterable[tuple[bytes, bytes]]", rows.rows)
-                self._engine.ingest(chain(metadata, data))
+                self._engine.ingest(sampled(chain(metadata, data), given))
             else:
                 batch.update(rows.rows)
+                given = batch
                 self._engine.apply(batch, durability)
             reach("commit.apply.after")
             self._end_commit(staged)
         except BaseException as error:
-            self._doubt({}, error)  # nothing is pending: the engine is asked what it has
+            self._doubt(given, error)
             raise
 
     def _begin_commit(
@@ -327,8 +329,9 @@ class EngineStore(TruncatingStore[K, V]):
         if batch is not None:
             stored = self._engine.get_many(list(batch))
             is_there = bool(batch) and stored == list(batch.values())
-            self._is_applied = self._is_applied or is_there
             if is_there:
+                # Also of the changelog, if the batch came through one: then it has the offset.
+                self._is_journaled, self._is_applied, self._is_told = False, True, False
                 self._note_commit()
             position = self._position
             self._read_committed()
@@ -361,16 +364,32 @@ class EngineStore(TruncatingStore[K, V]):
         self.check_open()
         if self._unsettled is not None and self._unsettled is not HALF_ROLLED_BACK:
             self._settle()
-        if self._is_journaled or self._is_applied:
-            where = "changelog" if self._is_journaled else "engine"
-            raise CommitConflictError(
-                f"the {where} of {self.name!r} has, or may have, the pending writes already, since "
-                "a commit failed after it was given them; commit again, or close the store and "
-                "open it"
-            )
-        self._unsettled = HALF_ROLLED_BACK  # commits no part of it if this is interrupted
+        self._refuse_forgetting_what_is_there()
+        # Commits no part of it if this is interrupted. What the engine has was told of.
+        self._is_applied, self._unsettled = False, HALF_ROLLED_BACK
         self._forget_everything_pending()
         self._unsettled = None
+
+    def _refuse_forgetting_what_is_there(self) -> None:
+        """Accept a rollback that takes nothing back which is committed, as far as its caller knows.
+
+        Raises:
+            CommitConflictError: See `StateStore.rollback`.
+        """
+        if self._is_journaled:
+            raise CommitConflictError(
+                f"the changelog of {self.name!r} has, or may have, the pending writes already: a "
+                "commit failed after it was given them; commit again, or close the store and open "
+                "it"
+            )
+        is_written = self._has_pending_writes() or self._position is not self._committed_position
+        if self._is_applied and not (self._is_told and is_written):
+            self._is_told = True
+            raise CommitConflictError(
+                f"the engine of {self.name!r} has what a commit that failed was to bring, and that "
+                "stays; what was written since, if anything, is pending: commit again, or roll "
+                "back once more to forget that alone"
+            )
 
     def _forget_everything_pending(self) -> None:
         if self._is_truncating:  # also while the engine still has it

@@ -1,10 +1,15 @@
 """Rows of an engine that were encoded elsewhere, many at a time, for `EngineStore.commit_rows`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Final
 
 from statestores.semantics.every_kind.arguments import MAX_TIME_MS
 from statestores.semantics.rows.progress import NO_STREAM_TIME
+
+_CHUNK_ROWS: Final = 1_024
+"""Of so many rows one is remembered; more would cost memory, and fewer prove less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,3 +35,27 @@ class SortedRows:
 
     next_number: int = 0
     """Above the sequence of every retained duplicate."""
+
+
+def sampled(
+    rows: Iterable[tuple[bytes, bytes]], sample: MutableMapping[bytes, bytes | None]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Pass *rows* on to an engine, and put into *sample* by which of them they are known there.
+
+    An engine takes all of them or none, so some tell: the first 1,024, where the rows about the
+    store are, and one in 1,024 of the others. They are in *sample* when all rows were passed on;
+    before that, the engine cannot have them.
+    """
+    return chain.from_iterable(_chunks(iter(rows), sample))
+
+
+def _chunks(
+    rows: Iterator[tuple[bytes, bytes]], sample: MutableMapping[bytes, bytes | None]
+) -> Iterator[list[tuple[bytes, bytes]]]:
+    chunk = list(islice(rows, _CHUNK_ROWS))
+    remembered = list(chunk)
+    while chunk:
+        yield chunk
+        chunk = list(islice(rows, _CHUNK_ROWS))
+        remembered += chunk[:1]
+    sample.update(remembered)

@@ -81,7 +81,8 @@ class StoreState(MeteredStore, Generic[K, V]):
         self._uncommitted_bytes = 0
         self._journal: Journal | None = None
         self._is_journaled = False  # whether the journal may have pending writes
-        self._is_applied = False  # whether the engine has what the last commit was to bring
+        self._is_applied = False  # whether the engine has a commit that raised
+        self._is_told = False  # whether a rollback has said so
         self._unsettled: WriteBatch | StateStoreError | None = None
         self._cleared_at: int | None = None  # the journal's offset of the last truncation
         self.commits = 0  # counted before and after each: see the facades of pending writes

@@ -196,7 +196,8 @@ class StateStore(ReadOnlyStore, Closing):
         Raises:
             StoreClosedError: The store is closed.
             CommitConflictError: A commit failed after the changelog (LGS-10) or the engine
-                (COM-43) had taken the writes: they are committed, and cannot be forgotten.
+                (COM-43) had taken the writes: they are committed, and cannot be forgotten. Once it
+                was raised for the engine, another call forgets what was written since.
             CommitInDoubtError: It is unknown whether they are (COM-46).
         """
 
