@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from statestores.errors import StoreMismatchError, StoreNotFoundError
-from statestores.files.directory_lock import DirectoryLock
+from statestores.files.directory_lock import LOCK_FILE, DirectoryLock
 from statestores.files.durable_json import ENGINE_FILE, ROOT_FILE, read_fields, write_json
+from statestores.files.failures import reporting
 from statestores.files.presence import look_for
 from statestores.generations import SCRATCH_DIRECTORY, resharded
 from statestores.root_document import FORMAT, StoreEntry, content_of, stores_in, with_entry
@@ -24,10 +25,39 @@ def create_root(root: Path) -> None:
     # A link to nothing counts as well, and an empty file must not replace it.
     if look_for(root / ROOT_FILE, follow_links=False) is not None:
         return
-    _refuse_engine(root)
+    refuse_engine(root)
     with _changing(root):
         if look_for(root / ROOT_FILE, follow_links=False) is None:
             write_json(root / ROOT_FILE, {"format": FORMAT, "stores": {}})
+
+
+def remove_empty_root(root: Path) -> None:
+    """Remove what `create_root` has made in *root*, unless there is a store by now.
+
+    Requires: the caller has made the root.
+
+    Raises:
+        StoreLockedError: Another process is changing it.
+        StoreNotFoundError, StorageError: It is gone, or cannot be removed.
+    """
+    with _changing(root):
+        if not read_stores(root):
+            with reporting("remove", root / ROOT_FILE):
+                (root / ROOT_FILE).unlink()
+                (root / LOCK_FILE).unlink()
+
+
+def refuse_engine(root: Path) -> None:
+    """Accept a directory that is not that of a single store.
+
+    Raises:
+        StoreMismatchError: It is.
+    """
+    if look_for(root / ENGINE_FILE, follow_links=False) is not None:
+        raise StoreMismatchError(
+            f"{str(root)!r} holds a single store, which open_store() opens, and can be no state "
+            "root as well; choose another directory"
+        )
 
 
 def read_stores(root: Path) -> dict[str, StoreEntry]:
@@ -104,19 +134,6 @@ def _changing(root: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def _refuse_engine(root: Path) -> None:
-    """Accept a directory that is not that of a single store.
-
-    Raises:
-        StoreMismatchError: It is.
-    """
-    if look_for(root / ENGINE_FILE, follow_links=False) is not None:
-        raise StoreMismatchError(
-            f"{str(root)!r} holds a single store, which open_store() opens, and can be no state "
-            "root as well; choose another directory"
-        )
 
 
 def _refuse_unfinished_reshard(directory: Path) -> None:

@@ -8,28 +8,25 @@ reshard, also one that asks for the number that the store has.
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Final, TypeVar
 
 from statestores.arrow.file_access import reporting
 from statestores.arrow.progress import Meter, ProgressCallback
-from statestores.errors import InvalidArgumentError, StoreMismatchError
+from statestores.errors import InvalidArgumentError
 from statestores.failpoints import reach
-from statestores.files.directory_lock import DirectoryLock
-from statestores.files.durable_directory import make_durable
 from statestores.files.local_path import local_path
 from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS
-from statestores.generations import SCRATCH_DIRECTORY
-from statestores.resharding.building import Built
 from statestores.resharding.fence import fenced
 from statestores.resharding.in_objects import remove_passed, reshard_in_objects
+from statestores.resharding.into_another import into_another, place
 from statestores.resharding.left_over import remove_left_over
-from statestores.resharding.next_generation import next_generation, note_batches
+from statestores.resharding.next_generation import next_generation
 from statestores.resharding.refusals import check_request
 from statestores.resharding.work import Each, ReshardReport, Work
-from statestores.root_document import Placement, StoreEntry
+from statestores.root_document import StoreEntry
 from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot
 
@@ -65,7 +62,7 @@ def reshard(
         store: The store's name.
         partitions: How many partitions it is to have.
         to: The directory of a state root that gets the store, made if need be, and has none of
-            that name. *root* stays as it is.
+            that name. *root* stays as it is, and so does the directory if this raises.
         drop_expired: Whether rows may go that live in their old partition, and have expired by the
             stream time of the one that is furthest, which is that of all new ones. Without, such
             a store is refused, and stays.
@@ -109,8 +106,7 @@ def reshard(
     done_by, is_sent = each or _one_by_one, each is not None
     work = Work(source, entry, partitions, memory_bytes, Meter(progress), done_by, is_sent)
     if directory is not None:
-        target = StateRoot.create(directory)
-        return _into_another(work, target, timeout_ms, drop_expired=drop_expired)
+        return into_another(work, directory, timeout_ms, drop_expired=drop_expired)
     if in_objects:
         return reshard_in_objects(work, timeout_ms, drop_expired=drop_expired, keep_old=keep_old)
     return _in_place(work, timeout_ms, drop_expired=drop_expired, keep_old=keep_old)
@@ -142,59 +138,12 @@ def _in_place(work: Work, timeout_ms: int, *, drop_expired: bool, keep_old: bool
         next_generation(root, store, work.partitions) as (home, scratch),
     ):
         report, built = work.build(fence, scratch, drop_expired=drop_expired)
-        _place(built, home, fence.batches)
+        place(built, home, fence.batches)
     reach("reshard.noted")
     with reporting("remove", scratch):
         shutil.rmtree(scratch, ignore_errors=True)
     if not keep_old:
         remove_left_over(root, store)
-    return report
-
-
-def _place(built: Sequence[Built], home: Path, batches: Mapping[str, int]) -> None:
-    """Have the partitions that were *built* lie in the directory *home*, with the *batches*."""
-    with reporting("write into", home):
-        for number, made in enumerate(built):
-            made.path.rename(home / str(number))
-        make_durable(home)
-    note_batches(home, batches, "reshard")
-
-
-def _into_another(
-    work: Work, target: StateRoot, timeout_ms: int, *, drop_expired: bool
-) -> ReshardReport:
-    """Write the store into the root *target*, where it counts once the root names it."""
-    store, home = work.store, target.path / work.store
-    scratch = home / SCRATCH_DIRECTORY
-    _refuse_present(target, store)
-    lock = DirectoryLock.acquire(scratch)
-    try:
-        _refuse_present(StateRoot.open(target.path), store)
-        with reporting("remove", home):
-            for path in home.iterdir():  # of a reshard that has died
-                if path != scratch:
-                    shutil.rmtree(path)
-        try:
-            with fenced(work.source, store, timeout_ms) as fence:
-                report, built = work.build(fence, scratch, drop_expired=drop_expired)
-                _place(built, home, fence.batches)
-            reach("reshard.built")
-            target.note_reshard_into(
-                StoreEntry(
-                    specification=work.entry.specification,
-                    partitions=work.partitions,
-                    placement=work.entry.placement or Placement.PARTITIONER,
-                )
-            )
-        except BaseException:
-            if store not in StateRoot.open(target.path).stores:
-                shutil.rmtree(home, ignore_errors=True)
-            raise
-        reach("reshard.noted")
-    finally:
-        lock.release()
-    with reporting("remove", scratch):
-        shutil.rmtree(scratch)
     return report
 
 
@@ -217,20 +166,4 @@ def _refuse_inside(source: StateRoot, directory: Path) -> None:
         raise InvalidArgumentError(
             f"{str(directory)!r} is inside the state root {str(source.path)!r}, where the stores "
             "have their files; give to (--to) a directory beside it"
-        )
-
-
-def _refuse_present(target: StateRoot, store: str) -> None:
-    """Accept a root without *store*, and without files of one that no reshard has left.
-
-    Raises:
-        StoreMismatchError: There is one.
-    """
-    home = target.path / store
-    with reporting("look into", home):
-        foreign = home.is_dir() and any(home.iterdir()) and not (home / SCRATCH_DIRECTORY).is_dir()
-    if store in target.stores or foreign:
-        raise StoreMismatchError(
-            f"the state root {str(target.path)!r} has a store {store!r} already; reshard into "
-            "another one, or leave to (--to) out to reshard that one in place"
         )

@@ -83,6 +83,53 @@ def test_keys_that_their_writer_places_by_a_rule_of_its_own_stay_where_they_are(
     assert shown(root, SPECIFICATIONS[kind]) == before
 
 
+@pytest.mark.spec("RSH-11", "RSH-14")
+@pytest.mark.parametrize("fails", ["on the way", "at the end"])
+def test_a_reshard_into_another_root_that_raises_leaves_nothing_there(
+    tmp_path: Path, subtests: pytest.Subtests, fails: str
+) -> None:
+    """A key was in the wrong partition, and an empty state root was there afterwards.
+
+    `verify` said that nothing was wrong with it: a migration that took this for the end of the
+    reshard served a store without rows.
+    """
+    root = tmp_path / "root"
+    StateRoot.create(root).add_store(ss.KeyValue("kept"), partitions=3)
+    with ss.open_logged_store(root, "kept", 2 if fails == "on the way" else 0) as opened:
+        opened.store.put(b"last", b"v")
+        opened.commit()
+    StateRoot.create(tmp_path / "root of others").add_store(ss.KeyValue("other"), partitions=1)
+    (tmp_path / "empty" / "kept").mkdir(parents=True)
+
+    def fail() -> None:
+        raise OSError(28, "No space left on device")
+
+    for place in ("new/and/more", "empty", "root of others"):
+        with subtests.test(place):
+            before = _everything(tmp_path)
+            if fails == "at the end":
+                arm("reshard.built", fail)
+            try:
+                with pytest.raises((MisplacedKeyError, OSError)):
+                    reshard(root, "kept", 2, to=tmp_path / place)
+            finally:
+                disarm()
+
+            assert _everything(tmp_path) == before
+            if fails == "at the end":
+                reshard(root, "kept", 2, to=tmp_path / place)
+                assert shown(tmp_path / place, ss.KeyValue("kept")) == by_repr([(b"last", b"v")])
+
+
+def _everything(directory: Path) -> dict[str, bytes | None]:
+    """Return the files and directories, but for the names of lock holders."""
+    return {
+        str(each): each.read_bytes() if each.is_file() and each.name != "OWNER.lock" else None
+        for each in directory.rglob("*")
+        if directory / "root" not in each.parents
+    }
+
+
 @pytest.mark.spec("RSH-10")
 def test_a_batch_of_a_stream_that_comes_again_is_known_afterwards(tmp_path: Path) -> None:
     """A streaming write that was killed repeats its batch, whatever the partitions are now."""
