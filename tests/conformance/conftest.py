@@ -68,6 +68,14 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str) -> list[py
     return [] if repeats and not IS_LONG and not is_named(collector.config) else None
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests of those chapters where they are made: `-m long` is to find them."""
+    if item.nodeid.startswith(_BUILT_IN):
+        _, engine, chapter, *_ = item.nodeid.split("::")
+        if f"::{engine}" in _OF_OTHER_ENGINES and chapter in _OF_KINDS:
+            item.add_marker("long")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what would only be skipped, from what the class of each engine says of it."""
