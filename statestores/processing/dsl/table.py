@@ -316,14 +316,8 @@ class Table(TableNode[K, V]):
     def _in_store(self, node: str, store: AnyKeyValue[Any, Any]) -> "Table[Any, Any]":
         """Return the table whose changes *node* gives, kept in *store*."""
         kept = store.name
-        node = self._builder.step(
-            "keep",
-            (node,),
-            lambda: TableStore(kept),
-            name=f"{kept}.keep",
-            stores=(store,),
-            follows_rows=True,
-        )
+        own: Any = {"name": f"{kept}.keep", "stores": (store,), "follows_rows": True}
+        node = self._builder.step("keep", (node,), lambda: TableStore(kept), **own)
         return Table(
             self._builder,
             node,
