@@ -34,6 +34,7 @@ from statestores.files.presence import look_for
 from statestores.registry import load_backend, load_recorded_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.every_kind.arguments import check_specification
+from statestores.semantics.every_kind.deferring_engine import DeferringEngine
 from statestores.semantics.every_kind.self_description import read_description
 from statestores.semantics.every_kind.store_options import StoreOptions, split_options
 from statestores.semantics.opening import AnyEngineStore
@@ -173,16 +174,20 @@ def open_bytes_store(
     options: Mapping[str, object] | None = None,
     durability: Durability = Durability.POWER_LOSS,
     restorable: bool = False,
+    deferring: bool = False,
 ) -> BytesStore:
     """Open the same as `open_store`, without the serdes: keys and values are bytes.
 
     With *restorable* the caller restores what the store lacks: an engine whose files are gone is
-    then begun anew; otherwise it is an error.
+    then begun anew; otherwise it is an error. With *deferring* the engine gets what a commit brings
+    through a journal some time later (LGS-15).
     """
     check_specification(specification)
     chosen, of_engine = split_options(options)
     directory = local_path(path)
     engine, known = _open_engine(directory, backend, of_engine, restorable=restorable)
+    if deferring:
+        engine = DeferringEngine(engine)
     with _telling(directory):
         store = _open_on(engine, specification, durability, chosen)
         store.opened_at = directory

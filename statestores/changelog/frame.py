@@ -185,6 +185,12 @@ def pack_frame(header: FrameHeader, position: bytes, body: pa.Buffer | bytes) ->
     return _CHECKSUM.pack(FRAME_MAGIC, checksum) + rest
 
 
+def checksum_of(data: bytes) -> int:
+    """Return the checksum of the frame *data*, as `pack_frame` has begun it."""
+    checksum: int = _CHECKSUM.unpack_from(data)[1]
+    return checksum
+
+
 def unpack_header(data: bytes, at: int) -> tuple[int, FrameHeader] | None:
     """Return checksum and header of what begins at *at* in *data*; ``None`` without the magic.
 

@@ -41,7 +41,7 @@ class NextFrame(NamedTuple):
 
     def stored(self) -> bytes:
         """Return the stored frame in one piece."""
-        return b"".join(map(bytes, self.pieces()))
+        return b"".join(self.pieces())
 
 
 def next_frame(

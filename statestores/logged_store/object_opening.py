@@ -239,4 +239,5 @@ def restorable_engine(
         options=options,
         durability=durability,
         restorable=True,
+        deferring=True,
     )

@@ -17,6 +17,7 @@ from statestores.changelog.file_log import wall_clock_ms
 from statestores.changelog.frame import (
     Frame,
     FrameKind,
+    checksum_of,
 )
 from statestores.changelog.frame_bodies import BodyWriter
 from statestores.changelog.next_frame import FrameAppends, next_frame
@@ -32,7 +33,7 @@ from statestores.errors import (
 )
 from statestores.failpoints import reach
 from statestores.object_log.driver import run
-from statestores.object_log.frames import StoredEntry, read_entry
+from statestores.object_log.frames import StoredEntry
 from statestores.object_log.names import Names
 from statestores.object_log.owners import Grant, append, fenced, give_back, take
 from statestores.object_log.reader import ObjectChangelogReader
@@ -178,8 +179,9 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
         if not isinstance(position, Position):
             raise InvalidTypeError(f"position must be a Position, got {position!r}")
         self.appending()
-        data = self._frame(kind, batch, position)
-        stored = read_entry(data, "a frame")
+        frame = next_frame(self._bodies, kind, batch, position, self.end_offset, self._clock_ms())
+        data = frame.stored()
+        stored = StoredEntry(frame.header, checksum_of(data), position)
         reach("objects.append.before")
         self._pending = _Pending(self._grant.number, stored, data)
         try:
@@ -196,13 +198,6 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
                 self._raise_doubt(interrupt)
             raise
         return OffsetRange(stored.header.base_offset, stored.header.last_offset)
-
-    def _frame(
-        self, kind: FrameKind, batch: pa.RecordBatch | EncodedRows | None, position: Position
-    ) -> bytes:
-        """Return the frame that comes next."""
-        frame = next_frame(self._bodies, kind, batch, position, self.end_offset, self._clock_ms())
-        return frame.stored()
 
     def _settle(self) -> None:
         """Carry out what is pending, or go on with it; each step may be repeated.

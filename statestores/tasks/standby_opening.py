@@ -57,6 +57,7 @@ def open_standby(
             options=options,
             durability=durability,
             restorable=True,
+            deferring=isinstance(source, ObjectSource),
         )
         if isinstance(source, ObjectSource) and is_new_here:
             with closed_on_failure(store):

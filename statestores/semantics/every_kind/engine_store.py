@@ -165,14 +165,13 @@ class EngineStore(TruncatingStore[K, V]):
             journal = self._journal
             if journal is not None and self._has_something_to_journal():
                 staged[journal.partition] = self._append(journal, durability, changes)
-                # What a power failure takes from the store is in the journal, durably.
-                durability = Durability.PROCESS_CRASH
+                durability = None  # what a failure takes from the engine is in the journal
             rows = self._pending_rows()
             self._add_metadata(rows, staged)
             self.commits += 1
             reach("commit.apply.before")
             batch = rows
-            self._engine.apply(batch, durability)
+            self._give(batch, durability)
             reach("commit.apply.after")
             self._measure_commit(began_ns, len(batch))
             self._end_commit(staged)

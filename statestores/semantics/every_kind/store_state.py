@@ -15,9 +15,11 @@ from typing import Generic, TypeVar
 from statestores.errors import CapabilityNotSupportedError, StateStoreError, StoreClosedError
 from statestores.metering.metered_store import MeteredStore
 from statestores.semantics.every_kind.arguments import durability_of
+from statestores.semantics.every_kind.deferring_engine import DeferringEngine
 from statestores.semantics.every_kind.journal import Journal
 from statestores.semantics.every_kind.self_description import claim
 from statestores.semantics.rows.closed_rows import ClosedRows
+from statestores.semantics.rows.commit_batch import CommitBatch
 from statestores.semantics.rows.layout import read_offsets, read_position
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, WriteBatch
@@ -74,6 +76,7 @@ class StoreState(MeteredStore, Generic[K, V]):
         claim(engine, specification, durability)
         self._engine = engine
         self._engine_get = engine.get
+        self._deferring = engine if isinstance(engine, DeferringEngine) else None
         self._begin_measuring()
         self._specification = specification
         self._durability = durability
@@ -114,6 +117,15 @@ class StoreState(MeteredStore, Generic[K, V]):
         self._offsets = read_offsets(self._engine)
         self._committed_position = self._position = read_position(self._engine)
 
+    def _give(self, batch: CommitBatch, durability: Durability | None) -> None:
+        """Give the engine the *batch* of a commit; ``None``: the journal has it, durably."""
+        if durability is not None:
+            self._engine.apply(batch, durability)
+        elif self._deferring is None:
+            self._engine.apply(batch, Durability.PROCESS_CRASH)
+        else:
+            self._deferring.defer(batch, self._uncommitted_bytes)
+
     @property
     def name(self) -> str:
         return self._specification.name
@@ -138,7 +150,7 @@ class StoreState(MeteredStore, Generic[K, V]):
     @property
     def engine_class(self) -> type[Engine]:
         """What opens the copies that `checkpoint` makes."""
-        return type(self._engine)
+        return type(self._engine if self._deferring is None else self._deferring.behind)
 
     def checkpoint(self, path: Path) -> None:
         """Copy the engine as it is now, committed rows alone, into the new directory *path*.

@@ -2,10 +2,12 @@
 
 from collections.abc import Generator, ItemsView, Iterator, Mapping, ValuesView
 from itertools import chain
-from typing import cast
+from typing import TypeVar, cast
 
 from statestores.semantics.rows.commit_batch import RowBatch
 from statestores.semantics.rows.layout import DATA, HISTORY, after_prefix
+
+T = TypeVar("T")
 
 
 class NamespacedRows(RowBatch):
@@ -34,6 +36,24 @@ class NamespacedRows(RowBatch):
         if row_key.startswith(DATA):
             return self._pending[row_key[len(DATA) :]]
         return self._others[row_key]
+
+    def get(self, row_key: bytes, default: T | None = None) -> bytes | T | None:
+        """Return the row of *row_key*; *default* where the batch says nothing of it."""
+        if row_key.startswith(DATA):
+            return self._pending.get(row_key[len(DATA) :], default)
+        return self._others.get(row_key, default)
+
+    def after(self, earlier: "NamespacedRows") -> "NamespacedRows":
+        """Return a copy of the rows, and of those of *earlier* that it does not change."""
+        pending, others = earlier.parts()
+        joined = NamespacedRows({**pending, **self._pending})
+        joined._others.update(others)  # of this class
+        joined._others.update(self._others)  # likewise
+        return joined
+
+    def parts(self) -> tuple[Mapping[bytes, bytes | None], Mapping[bytes, bytes | None]]:
+        """Return the rows by their keys without the namespace, and those of other namespaces."""
+        return self._pending, self._others
 
     def __iter__(self) -> Iterator[bytes]:
         return chain([DATA + key for key in self._pending], self._others)
