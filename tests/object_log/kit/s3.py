@@ -82,6 +82,11 @@ class Server:
         self.port = int(self._process.stdout.readline())
         return self
 
+    @property
+    def process_id(self) -> int:
+        """The id of that process."""
+        return self._process.pid
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
