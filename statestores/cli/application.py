@@ -8,10 +8,11 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from threading import current_thread, main_thread
-from typing import Annotated, Any, NamedTuple, NoReturn
+from typing import Annotated, Any, Final, NamedTuple, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -60,6 +61,16 @@ class SentenceGroup(TyperGroup):
                 "statestores",
             )
         sys.exit(code)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that *args* begin with, and import it: the others are only listed."""
+        self.import_command(args[0])
+        return super().resolve_command(ctx, args)
+
+    def import_command(self, name: str) -> None:
+        """Have the command *name*, if there is one, be there with its options."""
+        if command := _BY_NAME.get(name):
+            self.commands[name] = _imported(command)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, and turn what it raises into a sentence and an exit code."""
@@ -137,7 +148,7 @@ def statestores(
 _ARROW = "pip install 'statestores[cli,arrow]'"
 
 
-class _Command(NamedTuple):
+class Command(NamedTuple):
     """One command: where it is, and what the list of commands says of it."""
 
     name: str
@@ -146,75 +157,75 @@ class _Command(NamedTuple):
     short_help: str
 
 
-_COMMANDS = (
-    _Command(
+COMMANDS: Final = (
+    Command(
         "backends", "commands.backends:backends", "List the registered backends, usable or not."
     ),
-    _Command("info", "commands.info:info", "Say what lies at a path, and how it is."),
-    _Command("get", "commands.get:get", "Print the value of one key."),
-    _Command("scan", "commands.scan:scan", "Print keys and values in key order."),
-    _Command("history", "commands.history:history", "Print the versions of one key."),
-    _Command("changelog", "commands.changelog:changelog", "Print the changes of a changelog."),
-    _Command("export", "commands.export:export", "Write a store into an Arrow or Parquet file."),
-    _Command(
+    Command("info", "commands.info:info", "Say what lies at a path, and how it is."),
+    Command("get", "commands.get:get", "Print the value of one key."),
+    Command("scan", "commands.scan:scan", "Print keys and values in key order."),
+    Command("history", "commands.history:history", "Print the versions of one key."),
+    Command("changelog", "commands.changelog:changelog", "Print the changes of a changelog."),
+    Command("export", "commands.export:export", "Write a store into an Arrow or Parquet file."),
+    Command(
         "export-spark",
         "commands.export_spark:export_spark",
         "Write a store as a checkpoint of Spark's.",
     ),
-    _Command("verify", "commands.verify:verify", "Check everything; say in words what is wrong."),
-    _Command(
+    Command("verify", "commands.verify:verify", "Check everything; say in words what is wrong."),
+    Command(
         "doctor", "operating.doctor:doctor", "Say what is wrong, what it means, and what mends it."
     ),
-    _Command("lag", "operating.lag:lag", "Say how far engines are behind their changelogs."),
-    _Command("top", "operating.top:top", "Show the partitions of a state root live."),
-    _Command("diff", "operating.diff:diff", "Print what two stores or snapshots do not share."),
-    _Command("du", "operating.du:du", "Say where the bytes of a state root are."),
-    _Command(
+    Command("lag", "operating.lag:lag", "Say how far engines are behind their changelogs."),
+    Command("top", "operating.top:top", "Show the partitions of a state root live."),
+    Command("diff", "operating.diff:diff", "Print what two stores or snapshots do not share."),
+    Command("du", "operating.du:du", "Say where the bytes of a state root are."),
+    Command(
         "import", "importing.rows_file:import_", "WRITES: put the rows of a file into a store."
     ),
-    _Command(
+    Command(
         "import-kafka",
         "importing.kafka:import_kafka",
         "WRITES: import the state of Kafka Streams.",
     ),
-    _Command(
+    Command(
         "import-quix", "importing.peers:import_quix", "WRITES: import the state of Quix Streams."
     ),
-    _Command("import-faust", "importing.peers:import_faust", "WRITES: import the tables of Faust."),
-    _Command(
+    Command("import-faust", "importing.peers:import_faust", "WRITES: import the tables of Faust."),
+    Command(
         "import-bytewax",
         "importing.peers:import_bytewax",
         "WRITES: import the state of a Bytewax dataflow.",
     ),
-    _Command(
+    Command(
         "import-database",
         "importing.database:import_database",
         "WRITES: import a database of RocksDB, LevelDB or SQLite.",
     ),
-    _Command(
+    Command(
         "serve", "commands.serve:serve", "Serve the stores of a state root over HTTP, with a page."
     ),
-    _Command("orphans", "commands.orphans:orphans", "Say what lies about and belongs to no store."),
-    _Command(
+    Command("orphans", "commands.orphans:orphans", "Say what lies about and belongs to no store."),
+    Command(
         "restore", "commands.restore:restore", "WRITES: bring local engines up to their changelogs."
     ),
-    _Command("snapshot", "commands.snapshot:snapshot", "WRITES: copy partitions as they are."),
-    _Command(
+    Command("snapshot", "commands.snapshot:snapshot", "WRITES: copy partitions as they are."),
+    Command(
         "new-backend",
         "commands.new_backend:new_backend",
         "WRITES: make a package for a backend of your own.",
     ),
-    _Command(
+    Command(
         "reshard", "commands.reshard:reshard", "WRITES: give a store another number of partitions."
     ),
-    _Command("compact", "commands.compact:compact", "WRITES: drop void changes from changelogs."),
-    _Command(
+    Command("compact", "commands.compact:compact", "WRITES: drop void changes from changelogs."),
+    Command(
         "describe",
         "commands.describe:describe",
         "Print a topology: its parts, steps, stores and topics.",
     ),
-    _Command("run", "commands.run:run", "WRITES: run a topology on topics in a directory."),
-    _Command(
+    Command("run", "commands.run:run", "WRITES: run a topology on topics in a directory."),
+    Command(
         "reset", "commands.reset:reset", "WRITES: remove what a topology has left, to begin anew."
     ),
 )
@@ -222,8 +233,10 @@ _COMMANDS = (
 _ARROW_PACKAGES = frozenset({"pyarrow", "numpy", "google_crc32c"})
 
 
-def _add(command: _Command) -> None:
-    """Add *command*; without Arrow, which most need, one that says what to install."""
+@cache
+def _imported(command: Command) -> Any:
+    """Return *command*; without Arrow, which most need, one that says what to install."""
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
     module, _, function = command.place.partition(":")
     try:
         found: Callable[..., object] = getattr(import_module(f"statestores.cli.{module}"), function)
@@ -231,12 +244,24 @@ def _add(command: _Command) -> None:
         package = (error.name or "").partition(".")[0]
         if package not in _ARROW_PACKAGES:
             raise
-        add_command_without_package(app, command.name, command.short_help, package, _ARROW)
-        return
-    app.command(command.name, short_help=command.short_help)(found)
+        add_command_without_package(alone, command.name, command.short_help, package, _ARROW)
+    else:
+        alone.command(command.name, short_help=command.short_help)(found)
+    return typer.main.get_command(alone)
 
 
-for _each in _COMMANDS:
+def _add(command: Command) -> None:
+    """Add what the list of commands says of *command*, which is imported when it is called."""
+
+    def stand_in() -> None:
+        raise AssertionError(f"the command {command.name!r} was called before it was imported")
+
+    app.command(command.name, short_help=command.short_help)(stand_in)
+
+
+_BY_NAME = {each.name: each for each in COMMANDS}
+
+for _each in COMMANDS:
     _add(_each)
 add_installed_commands(app)
 
