@@ -5,6 +5,7 @@ users is ``docs/cli.md``.
 """
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 
 from statestores.errors import MissingDriverError
@@ -12,13 +13,25 @@ from statestores.errors import MissingDriverError
 _PACKAGES = frozenset({"typer", "rich"})
 """What the command line needs on top of the library; most commands need Arrow as well."""
 
+_INTERRUPTED = 130
+"""The exit code after Control-C."""
+
 
 def main() -> None:
     """Run the command line; the console script `statestores`."""
     if sys.stdout is None:  # closed before the start: `statestores ... >&-`
         sys.exit("statestores: standard output is closed, and there is nowhere to print to")
     try:
-        application = import_module("statestores.cli.application")
+        application = _application()
+        application(prog_name="statestores")
+    except KeyboardInterrupt:  # before the command begins: loading takes a second
+        sys.exit(_INTERRUPTED)
+
+
+def _application() -> Callable[..., object]:
+    """Load the commands; end where a package is missing that all of them need."""
+    try:
+        application: Callable[..., object] = import_module("statestores.cli.application").app
     except (ModuleNotFoundError, MissingDriverError) as error:
         name = error.name
         if name is None or name.partition(".")[0] not in _PACKAGES:
@@ -27,7 +40,7 @@ def main() -> None:
             f"statestores: the command line needs the package {name!r}, which is not "
             "installed; try: pip install 'statestores[cli]'"
         )
-    application.app(prog_name="statestores")
+    return application
 
 
 __all__ = ["main"]

@@ -28,6 +28,17 @@ with ss.open_existing(sys.argv[1]):
     sys.stdin.read()
 """
 
+_INTERRUPTED = """
+import sys
+class Slow:
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[1]:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Slow())
+from statestores.cli import main
+main()
+"""
+
 _WITHOUT = """
 import sys
 sys.modules[sys.argv.pop(1)] = None
@@ -229,3 +240,11 @@ def test_commands_that_need_no_arrow_run_without_it() -> None:
     assert refused.returncode == 1
     assert "the command 'info' needs the package 'pyarrow'" in refused.stderr
     assert "pip install 'statestores[cli,arrow]'" in refused.stderr
+
+
+def test_an_interrupt_while_modules_are_loaded_ends_quietly() -> None:
+    """Control-C in the first second of any command printed a traceback of an import."""
+    command = [sys.executable, "-c", _INTERRUPTED, "statestores.cli.output", "info", "state"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
