@@ -33,6 +33,9 @@ TASKS_DIRECTORY: Final = "@tasks"
 OPERATORS_DIRECTORY: Final = "@stateful"
 """Where operators of Spark's queries keep what is theirs, in a state root."""
 
+IMPORT_DIRECTORY: Final = ".import"
+"""Where imports write partitions until they are complete, and note which have come, in a root."""
+
 TOPOLOGY_NOTE: Final = Path(TASKS_DIRECTORY, "topology.json")
 """Where a topology notes what it is, in the state root that it runs on."""
 

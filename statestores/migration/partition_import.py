@@ -30,6 +30,7 @@ from statestores.logged_store import open_logged_store
 from statestores.opening import backend_of, open_store
 from statestores.partitioning import partitioner_by_name
 from statestores.reading.partition_places import log_at
+from statestores.root_document import IMPORT_DIRECTORY
 from statestores.spi.kinds import Kind
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.specification import StoreSpecification
@@ -37,9 +38,6 @@ from statestores.state_root import StateRoot
 
 PUT_ROWS = 16_384
 """Rows between two commits."""
-
-_ASIDE = ".import"
-"""Where partitions are written until they are complete, in the state root."""
 
 _NOTE = "imported.json"
 """The name there of what says which partitions imports have brought, of which stores."""
@@ -93,7 +91,7 @@ def importing_into(target: StateRoot) -> Iterator[None]:
     Raises:
         StoreLockedError: Another import into it is running.
     """
-    lock = DirectoryLock.acquire(target.path / _ASIDE)
+    lock = DirectoryLock.acquire(target.path / IMPORT_DIRECTORY)
     try:
         yield
     finally:
@@ -150,7 +148,7 @@ def _imported(target: StateRoot, store: str) -> AbstractSet[int] | None:
 
 def _noted(target: StateRoot) -> dict[str, set[int]]:
     """Return the partitions that imports have noted, by store."""
-    file = target.path / _ASIDE / _NOTE
+    file = target.path / IMPORT_DIRECTORY / _NOTE
     fields = read_fields(file)
     if fields is None:
         return {}
@@ -169,7 +167,7 @@ def _note_imported(target: StateRoot, store: str, partition: int) -> None:
     stores: dict[str, dict[str, dict[str, str]]] = {
         name: {str(each): {} for each in sorted(of)} for name, of in noted.items()
     }
-    write_json(target.path / _ASIDE / _NOTE, {"format": _NOTE_FORMAT, "stores": stores})
+    write_json(target.path / IMPORT_DIRECTORY / _NOTE, {"format": _NOTE_FORMAT, "stores": stores})
 
 
 def _is_taken(target: StateRoot, store: str, number: int) -> bool:
@@ -211,10 +209,10 @@ def _make_room(target: StateRoot, store: str, number: int) -> None:
         if _is_taken(target, store, number):
             raise _taken(target, store, number)
         with reporting("move aside", place.path):
-            place.path.rename(target.path / _ASIDE / _EMPTY)
+            place.path.rename(target.path / IMPORT_DIRECTORY / _EMPTY)
     finally:
         lock.release()
-    _remove(target.path / _ASIDE / _EMPTY)
+    _remove(target.path / IMPORT_DIRECTORY / _EMPTY)
 
 
 def _taken(target: StateRoot, store: str, number: int) -> StoreMismatchError:
@@ -263,8 +261,8 @@ def write_partition(
         StoreMismatchError, StoreLockedError: Somebody has opened the partition meanwhile.
         StorageError: Something cannot be written; there is no such partition then.
     """
-    aside = target.path / _ASIDE / "state"
-    for left in (aside, target.path / _ASIDE / _EMPTY):  # by a process that died
+    aside = target.path / IMPORT_DIRECTORY / "state"
+    for left in (aside, target.path / IMPORT_DIRECTORY / _EMPTY):  # by a process that died
         _remove(left)
     staged = StateRoot.create(aside)
     staged.add_store(specification, partitions=partitions)

@@ -29,7 +29,7 @@ from statestores.files.durable_json import ENGINE_FILE
 from statestores.files.local_path import local_path
 from statestores.files.log_origin import LogOrigin, read_origin
 from statestores.generations import current_home, generation_from_name
-from statestores.root_document import StoreEntry
+from statestores.root_document import IMPORT_DIRECTORY, StoreEntry
 from statestores.semantics.every_kind.arguments import check_time
 from statestores.spi.offsets import checked_partition
 from statestores.spi.specification import KeyValue
@@ -122,7 +122,7 @@ class LocalDirectory:
             if store.name.startswith("@"):
                 continue  # the tasks' own
             if store.name not in known:
-                yield Orphan(path=store, reason="unknown store", bytes=_size(store))
+                yield from _unknown(store)
                 continue
             home = current_home(self._path, store.name)
             for partition in _directories(home):
@@ -233,6 +233,19 @@ def _remove_unused(engine: Path, newest_ns: int) -> int | None:
 def _damaged(partition: Path) -> Iterator[Path]:
     """Yield the damaged engines that were set aside in *partition*."""
     return (path for path in _directories(partition) if path.name.startswith(DAMAGED_PREFIX))
+
+
+def _unknown(directory: Path) -> Iterator[Orphan]:
+    """Yield what is in the place of a store that the root does not know.
+
+    Of the directory of imports, whose note later imports go by, what one that has died has left, or
+    one at work needs.
+    """
+    if directory.name != IMPORT_DIRECTORY:
+        yield Orphan(path=directory, reason="unknown store", bytes=_size(directory))
+        return
+    for left in _directories(directory):
+        yield Orphan(path=left, reason="unexpected file", bytes=_size(left))
 
 
 def _directories(path: Path) -> list[Path]:

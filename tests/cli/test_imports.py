@@ -70,6 +70,12 @@ def test_import_faust_and_bytewax_into_one_root(peers: Path, succeed: Run) -> No
         "sums.sum.stateful_flat_map.stateful.stateful_batch": 3,
     }
     assert succeed("get", root, '"echo"', "--store", "counts").out == '{"n":0}\n'
+    # `imported.json` was called an orphan after each import; a later one goes by it.
+    assert succeed("orphans", root, "--json").out == ""
+    (root / ".import" / "state").mkdir()  # of an import that died
+    assert [each["path"] for each in succeed("orphans", root, "--json").lines] == [
+        str(root / ".import" / "state")
+    ]
     window = ("--store", "visits", "--partition", "1", "--start", "10000", "--json")
     assert succeed("get", root, '"b|ob"', *window).document["windows"] == [
         {"window_start_ms": 10_000, "window_end_ms": 20_000, "value": 2}
