@@ -93,7 +93,8 @@ class StateRoot:
         Raises:
             InvalidTypeError, InvalidArgumentError: The path is none, or another URL.
             InvalidOptionError, MissingDriverError: The object store cannot be used.
-            StoreMismatchError: There is a single store.
+            StoreMismatchError: There is a single store, or *path* lies in the directory of a store
+                of another state root.
             StorageError, StoreCorruptedError, UnsupportedFormatError: It cannot be made or read.
         """
         storage = _storage(path, storage_options)

@@ -1,5 +1,6 @@
 """The stores of a state root in a directory: noted in its file, under the lock of the root."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,14 +19,16 @@ def create_root(root: Path) -> None:
     """Make an empty state root at *root*, unless there is one.
 
     Raises:
-        StoreMismatchError: There is a single store.
+        StoreMismatchError: There is a single store, or the directory is that of a store.
         StoreLockedError: Another process is making or changing it.
+        StoreCorruptedError, UnsupportedFormatError: What says whether it is cannot be read.
         StorageError: It cannot be made.
     """
     # A link to nothing counts as well, and an empty file must not replace it.
     if look_for(root / ROOT_FILE, follow_links=False) is not None:
         return
     refuse_engine(root)
+    _refuse_inside_store(root)
     with _changing(root):
         if look_for(root / ROOT_FILE, follow_links=False) is None:
             write_json(root / ROOT_FILE, {"format": FORMAT, "stores": {}})
@@ -58,6 +61,28 @@ def refuse_engine(root: Path) -> None:
             f"{str(root)!r} holds a single store, which open_store() opens, and can be no state "
             "root as well; choose another directory"
         )
+
+
+def _refuse_inside_store(root: Path) -> None:
+    """Accept a directory that no other state root has as that of a store, or of its partition.
+
+    Whoever gave the store's directory would read the inner root from then on.
+
+    Raises:
+        StoreMismatchError: One has.
+        StoreCorruptedError, UnsupportedFormatError, StorageError: It cannot be told.
+    """
+    place = Path(os.path.realpath(root))
+    for outer in place.parents:
+        if look_for(outer / ROOT_FILE) is None:
+            continue
+        store = place.relative_to(outer).parts[0]
+        if store in read_stores(outer):
+            raise StoreMismatchError(
+                f"{str(root)!r} belongs to the store {store!r} of the state root {str(outer)!r}, "
+                f"and can be no state root as well; give {str(outer)!r} to add a store to that "
+                "root, or choose another directory"
+            )
 
 
 def read_stores(root: Path) -> dict[str, StoreEntry]:

@@ -364,6 +364,23 @@ def test_a_state_root_says_what_its_stores_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("LAY-11")
+@pytest.mark.parametrize("inside", ["counts", "counts/0", "link"])
+def test_a_state_root_is_not_made_inside_a_store(tmp_path: Path, inside: str) -> None:
+    """An import into `state/counts` made a state root there, with a store `counts` of its own.
+
+    From then on whoever gave `state/counts`, to look at the store, was shown the inner one.
+    """
+    ss.StateRoot.create(tmp_path / "state").add_store(ss.KeyValue("counts"), partitions=1)
+    (tmp_path / "state" / "counts").mkdir()
+    (tmp_path / "state" / "link").symlink_to("counts")
+
+    with pytest.raises(StoreMismatchError, match=r"belongs to the store 'counts'.*give"):
+        ss.StateRoot.create(tmp_path / "state" / inside)
+    assert list((tmp_path / "state" / "counts").iterdir()) == []
+    ss.StateRoot.create(tmp_path / "state" / "others").add_store(ss.KeyValue("a"), partitions=1)
+
+
+@pytest.mark.spec("LAY-11")
 def test_a_store_is_not_added_differently(tmp_path: Path) -> None:
     """Neither its partitions nor its specification change under those who read it."""
     root = ss.StateRoot.create(tmp_path)
