@@ -302,9 +302,39 @@ def write_at_once(
         StateStoreError: As `stage` and `publish`; what was staged is removed.
     """
     entry, write_id = root.store(store), uuid4().hex
-    try:
+    with _discarding(root, store, write_id):
         staged = stage(root.path, entry.specification, entry.partitions, write_id, "one", changes)
         return publish(root, store, write_id, [staged], mode)
+
+
+def create_at_once(
+    root: StateRoot,
+    specification: StoreSpecification[Any, Any],
+    *,
+    partitions: int,
+    changes: Iterable[pa.RecordBatch],
+) -> PublishedWrite:
+    """Do as `write_at_once`, into a store that is noted when all *changes* are staged.
+
+    Where they cannot be, as when a serde does not take a value, there is no store: it would have
+    the serde that was wrong, and refuse whoever says the right one.
+
+    Raises:
+        StoreMismatchError: There is a store of that name, which is another one.
+        StateStoreError: As `stage` and `publish`; what was staged is removed.
+    """
+    name, write_id = specification.name, uuid4().hex
+    with _discarding(root, name, write_id):
+        staged = stage(root.path, specification, partitions, write_id, "one", changes)
+        root.add_store(specification, partitions=partitions)
+        return publish(root, name, write_id, [staged])
+
+
+@contextmanager
+def _discarding(root: StateRoot, store: str, write_id: str) -> Iterator[None]:
+    """Remove what was staged when the write is given up."""
+    try:
+        yield
     except BaseException:
         discard(root.path, store, write_id)
         raise

@@ -194,6 +194,24 @@ def test_a_bad_row_imports_none(root: Path, tmp_path: Path, run: Run, succeed: R
     assert list((root / "planes").glob(".writes/*/*")) == []
 
 
+def test_a_bad_row_makes_no_store(root: Path, tmp_path: Path, run: Run, succeed: Run) -> None:
+    """A new store was noted before its rows were read, and stayed, with the partitions asked for.
+
+    Whoever repeated the import with the whole file and other ones was sent to `reshard`.
+    """
+    file, copy = tmp_path / "planes.parquet", tmp_path / "copy"
+    succeed("export", root / "planes", file)
+    whole = pq.read_table(file)
+    values = pa.array(["not JSON"] * whole.num_rows, whole.schema.field("value").type)
+    pq.write_table(whole.set_column(1, whole.schema.field("value"), values), tmp_path / "bad")
+    outcome = run("import", tmp_path / "bad", copy, "--partitions", 5)
+
+    assert outcome.code == 1
+    assert "not JSON" in outcome.err
+    assert [each.name for each in copy.iterdir() if each.is_dir()] == []
+    assert succeed("import", file, copy, "--partitions", 2, "--json").document["partitions"] == 2
+
+
 def test_rows_of_another_kind_are_refused(
     root: Path, tmp_path: Path, run: Run, succeed: Run
 ) -> None:

@@ -28,8 +28,9 @@ from statestores.files.local_path import local_path
 from statestores.migration import import_as_versioned
 from statestores.opening import open_existing
 from statestores.reading.locations import Partition, Root, locate
+from statestores.root_document import StoreEntry
 from statestores.serdes import specification_from_description
-from statestores.staging.staged_write import write_at_once
+from statestores.staging.staged_write import create_at_once, write_at_once
 from statestores.state_root import StateRoot, is_state_root
 
 _CREATE = "create it in Python: StateRoot.create(path).add_store(specification, partitions=...)"
@@ -131,8 +132,8 @@ def import_(
         else:
             with open_rows_file(file) as rows:
                 root = target or _new_root(path, rows)
-                name = _store_for(root, rows, store, partitions)
-                done = _into_root(root.root, name, rows, progress, replace=replace, typed=typed)
+                entry = _store_for(root, rows, store, partitions)
+                done = _into_root(root.root, entry, rows, progress, replace=replace, typed=typed)
     _say(output, done)
 
 
@@ -222,8 +223,10 @@ def _new_root(path: str, rows: RowsFile) -> Root:
     return Root(StateRoot.create(path), None)
 
 
-def _store_for(target: Root, rows: RowsFile, name: str | None, partitions: int | None) -> str:
-    """Return the store to import into, created if it is not there.
+def _store_for(
+    target: Root, rows: RowsFile, name: str | None, partitions: int | None
+) -> StoreEntry:
+    """Return the store to import into, or what it is to be if it is not there.
 
     Raises:
         InvalidArgumentError: It is not there and the file does not say what it is, or it is
@@ -233,26 +236,26 @@ def _store_for(target: Root, rows: RowsFile, name: str | None, partitions: int |
     wanted = name or target.store or (None if described is None else str(described["name"]))
     if wanted is None or wanted in target.root.stores:
         chosen = choose_store(target, wanted)
-        number = target.root.store(chosen).partitions
+        entry = target.root.store(chosen)
+        number = entry.partitions
         if partitions not in (None, number):
             raise InvalidArgumentError(
                 f"the store {chosen!r} has {number} partitions, and --partitions {partitions}; "
                 "`statestores reshard` gives a store another number"
             )
-        return chosen
+        return entry
     if described is None:
         raise InvalidArgumentError(
             f"there is no store {wanted!r} in {str(target.root.path)!r}, and the file does not "
             f"say what it should be; {_CREATE}"
         )
     specification = specification_from_description({**described, "name": wanted})
-    target.root.add_store(specification, partitions=partitions or 1)
-    return wanted
+    return StoreEntry(specification=specification, partitions=partitions or 1)
 
 
 def _into_root(
     root: StateRoot,
-    name: str,
+    entry: StoreEntry,
     rows: RowsFile,
     progress: ProgressCallback | None,
     *,
@@ -260,8 +263,8 @@ def _into_root(
     typed: bool | None,
 ) -> _Imported:
     """Append the rows to the changelogs of the store, all or nothing."""
-    entry = root.store(name)
-    specification = entry.specification
+    specification, partitions = entry.specification, entry.partitions
+    name = specification.name
     typed = rows.is_typed(specification, typed=typed)
     meter = Meter(progress, rows.rows)
 
@@ -271,8 +274,11 @@ def _into_root(
             yield changes_from_encoded(encoded, specification)
             meter.add(batch.num_rows, batch.nbytes)
 
-    published = write_at_once(root, name, changes(), "overwrite" if replace else "append")
-    return _Imported(name, published.rows, entry.partitions)
+    if name in root.stores:
+        published = write_at_once(root, name, changes(), "overwrite" if replace else "append")
+    else:
+        published = create_at_once(root, specification, partitions=partitions, changes=changes())
+    return _Imported(name, published.rows, partitions)
 
 
 def _into_engine(

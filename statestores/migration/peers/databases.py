@@ -188,8 +188,26 @@ class SQLiteTable(_OneStore):
     def _rows(self) -> Iterator[Pair]:
         key, value = (f'"{column.replace(chr(34), chr(34) * 2)}"' for column in self._columns)
         table = self._table.replace('"', '""')
+        self._refuse_repeated(key, table)
         for row in self._query(f'select {key}, {value} from "{table}"'):  # noqa: S608  # quoted
             yield self._encoded(row[0], 0), self._encoded(row[1], 1)
+
+    def _refuse_repeated(self, key: str, table: str) -> None:
+        """Accept a *table* of which no two rows have the same *key*; both are quoted.
+
+        Of two such rows a store would keep the one that SQLite happens to give last. Texts are
+        compared as bytes: the column's own order may take `A` and `a` for the same.
+        """
+        bytewise = f"case typeof({key}) when 'text' then cast({key} as blob) else {key} end"
+        repeated = self._query(
+            f'select {key}, count(*) from "{table}" where {key} is not null '  # noqa: S608  # quoted
+            f"group by {bytewise} having count(*) > 1 limit 1"
+        )
+        for found, rows in repeated:
+            raise InvalidArgumentError(
+                f"the column {self._columns[0]!r} of {self._table!r} has {found!r} in {rows} rows, "
+                "and a store has one value for each key; import a view that has one row for each"
+            )
 
     def _encoded(self, value: object, column: int) -> bytes:
         serde = self._serdes[column]

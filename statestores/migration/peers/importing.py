@@ -33,7 +33,7 @@ from statestores.serdes.descriptions import SPECIFICATIONS
 from statestores.spi.kinds import WINDOW, Kind
 from statestores.spi.serde import Serde
 from statestores.spi.specification import StoreSpecification
-from statestores.staging.staged_write import write_at_once
+from statestores.staging.staged_write import create_at_once
 from statestores.state_root import StateRoot
 
 
@@ -251,21 +251,24 @@ def _import_placed(
     Requires: the lock of what is aside.
     """
     name, kind = plan.store, plan.specification.kind
-    target.add_store(plan.specification, partitions=plan.partitions)
-    if _has_changes(target, name, plan.partitions):
-        if skip:
-            return ImportedPartition.left(name, 0)
-        raise StoreMismatchError(
-            f"the store {name!r} is in {str(target.path)!r} already; import into another state "
-            "root, or under another name, or skip what is there"
-        )
+    if name in target.stores:
+        target.add_store(plan.specification, partitions=plan.partitions)  # only compares
+        if _has_changes(target, name, plan.partitions):
+            if skip:
+                return ImportedPartition.left(name, 0)
+            raise StoreMismatchError(
+                f"the store {name!r} is in {str(target.path)!r} already; import into another state "
+                "root, or under another name, or skip what is there"
+            )
 
     def changes() -> Iterator[pa.RecordBatch]:
         for batch in source.read(name, None, kind):
             meter.add(batch.num_rows, batch.nbytes)
             yield changes_from_encoded(batch, plan.specification)
 
-    written = write_at_once(target, name, changes())
+    written = create_at_once(
+        target, plan.specification, partitions=plan.partitions, changes=changes()
+    )
     return ImportedPartition(
         store=name,
         partition=0,
