@@ -2,7 +2,10 @@
 
 import gc
 import os
+import sys
 from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
 
 import duckdb
 import pytest
@@ -17,6 +20,9 @@ from statestores.errors import (
 from statestores.spi import Durability
 
 from statestores_duckdb import DuckDBEngine
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
 
 _COMMIT = Durability.POWER_LOSS
 
@@ -161,3 +167,52 @@ def test_options_out_of_range_are_refused(option: dict[str, str], tmp_path: Path
     """DuckDB would fail later with some of them."""
     with pytest.raises(InvalidOptionError, match=next(iter(option))):
         DuckDBEngine.open(tmp_path, option)
+
+
+@pytest.mark.parametrize("interrupts", [1, 2])
+def test_an_engine_is_as_it_was_after_an_interrupt_anywhere(
+    tmp_path: Path, interrupts: int
+) -> None:
+    """Control-C between `begin` and what would have rolled back left the transaction open.
+
+    Every batch from then on raised: "cannot start a transaction within a transaction". The same
+    was so of a second one, during the rollback.
+    """
+    with DuckDBEngine.open(tmp_path) as engine:
+        engine.apply({b"a": b"old"}, _COMMIT)
+        for number in range(100):
+            lines = _Interrupting({number, number + 3} if interrupts == 2 else {number})
+            before, given = sys.gettrace(), b"%03d" % number
+            sys.settrace(lines.trace)
+            try:
+                engine.apply({b"a": given, b"b": given, b"c": None}, _COMMIT)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                sys.settrace(before)
+
+            assert engine.get(b"a") in {given, b"old"}
+            assert engine.get(b"b") == (given if engine.get(b"a") == given else None)
+            engine.apply({b"a": b"old", b"b": None}, _COMMIT)
+            if lines.seen <= number:
+                break
+        else:
+            pytest.fail("a batch has more lines than were interrupted")
+
+
+class _Interrupting:
+    """Interrupts the lines of these numbers, of those in the module of the database."""
+
+    def __init__(self, numbers: set[int]) -> None:
+        self.seen = 0
+        self._numbers = numbers
+
+    def trace(self, frame: FrameType, event: str, _: object) -> "TraceFunction | None":
+        """Count a line; be called for each."""
+        if Path(frame.f_code.co_filename).name != "database.py":
+            return None
+        if event == "line":
+            self.seen += 1
+            if self.seen - 1 in self._numbers:
+                raise KeyboardInterrupt
+        return self.trace

@@ -13,6 +13,7 @@ What DuckDB leaves to its callers, and how it is met here:
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from weakref import finalize
 
@@ -53,6 +54,7 @@ class Database:
         self.path = str(directory)
         self._directory = directory
         self._pid = os.getpid()
+        self._may_have_begun = False
         # The operations on both are atomic. A lock could be met by the collector that holds it.
         self._views: set[View] = set()
         self._idle: list[View] = []
@@ -137,13 +139,18 @@ class Database:
         puts = {key: value for key, value in batch.items() if value is not None}
         deletes = [key for key, value in batch.items() if value is None]
         try:
-            self._writer.execute("begin transaction")
+            if self._may_have_begun:
+                self._roll_back()
+            # An interrupt comes between any two steps, and while the transaction is being left.
+            self._may_have_begun = True
             try:
+                self._writer.execute("begin transaction")
                 if deletes:
                     self._writer.execute(_DELETE, (deletes,))
                 if puts:
                     self._writer.execute(_PUT, (list(puts), list(puts.values())))
                 self._writer.execute("commit")
+                self._may_have_begun = False
             except BaseException:
                 self._roll_back()
                 raise
@@ -197,10 +204,9 @@ class Database:
 
     def _roll_back(self) -> None:
         """Leave the transaction; a commit that failed has left it already."""
-        try:
+        with suppress(duckdb.TransactionException):
             self._writer.execute("rollback")
-        except duckdb.TransactionException:
-            return
+        self._may_have_begun = False
 
 
 class Hold:
