@@ -58,9 +58,9 @@ def _encoded(text: str, serde: Serde[Any]) -> bytes:
         case "utf8":
             value = text
         case "int64" | "int64_sorted":
-            value = int(text)
+            value = int(_number(text))
         case "float64":
-            value = float(text)
+            value = float(_number(text))
         case "uuid":
             value = UUID(text)
         case "json" | "msgpack":
@@ -73,6 +73,20 @@ def _encoded(text: str, serde: Serde[Any]) -> bytes:
                 "hex:..."
             )
     return serde.encode(value)
+
+
+def _number(text: str) -> str:
+    """Return *text*, if it is a number as people write it, and not only as Python does.
+
+    Python reads ``1_0`` as 10, and digits of any script, with white space around them. Who looks
+    for a key that was written so would be answered with another one.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not text.isascii() or "_" in text or text != text.strip():
+        raise ValueError(text)
+    return text
 
 
 _NAMES = {
