@@ -54,6 +54,9 @@ class Work(NamedTuple):
     """The driver's own calls, where these alone take as much as Kafka Streams: then the target is
     a multiple of their time (docs/decisions/0130-many-windows-are-fetched-in-one-call.md)."""
 
+    bare: Way | None = None
+    """The driver's own calls, where they leave room for the target: a row of the table."""
+
 
 WORKS: Sequence[Work] = [
     Work(
@@ -62,6 +65,7 @@ WORKS: Sequence[Work] = [
         ours.putting(ours.KEY_VALUE, ours.plain, ours.each),
         0.6,
         columns=ours.putting(ours.KEY_VALUE, ours.plain, ours.many),
+        bare=ours.putting_bare(ours.KEY_VALUE, ours.plain),
     ),
     Work(
         "key-value get",
@@ -70,12 +74,14 @@ WORKS: Sequence[Work] = [
         0.95,
         columns=ours.reading(ours.KEY_VALUE, ours.plain, ours.many, ours.get_many),
         reads="reads",
+        bare=ours.reading(ours.KEY_VALUE, ours.plain, ours.many, ours.get_bare),
     ),
     Work(
         "key-value scan",
         "scan {rows:,} rows",
         ours.reading(ours.KEY_VALUE, ours.plain, ours.many, ours.scan),
         0.9,
+        bare=ours.reading(ours.KEY_VALUE, ours.plain, ours.many, ours.scan_bare),
     ),
     Work(
         "key-value restore",
@@ -96,6 +102,7 @@ WORKS: Sequence[Work] = [
         ours.reading(ours.TIMESTAMPED, ours.timestamped, ours.many, ours.get_value),
         1.0,
         reads="reads",
+        bare=ours.reading(ours.TIMESTAMPED, ours.timestamped, ours.many, ours.stamped_bare),
     ),
     Work(
         "versioned put",
@@ -132,6 +139,7 @@ WORKS: Sequence[Work] = [
         ours.putting(ours.WINDOW, ours.dated, ours.each),
         1.0,
         columns=ours.putting(ours.WINDOW, ours.dated, ours.many),
+        bare=ours.putting_bare(ours.WINDOW, ours.dated),
     ),
     Work(
         "window fetch",
@@ -147,6 +155,7 @@ WORKS: Sequence[Work] = [
         ours.reading(ours.WINDOW, ours.dated, ours.each, ours.fetch_ten),
         1.0,
         reads="few",
+        bare=ours.reading(ours.WINDOW, ours.dated, ours.each, ours.ten_bare),
     ),
     Work(
         "timestamped window put",
@@ -192,7 +201,8 @@ def _group(work: Work, rows: Rows, peer: Peer) -> Group:
     against, base = _AGAINST, None
     if work.floor is not None:
         against, base = _AGAINST_DRIVER, FLOOR
-        cases.append(Case(FLOOR, partial(work.floor, rows, {})))
+    if (bare := work.floor or work.bare) is not None:
+        cases.append(Case(FLOOR, partial(bare, rows, {})))
     row = f"{work.name}, {against}"
     targets = [Target(case=OURS, at_most=work.target, row=row, base=base)]
     if work.uncached is not None:

@@ -4,14 +4,17 @@ A way of a work takes the rows, options of the store and a directory, and prepar
 a write-ahead log and commits every 1,000 rows; Kafka Streams has none and commits at the end.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from rocksdict import WriteBatch
+
 import statestores as ss
 from statestores.semantics.retained.rows import SUFFIX_BYTES
-from statestores.semantics.rows.layout import DATA
+from statestores.semantics.rows.layout import DATA, HISTORY
 from statestores.spi.specification import StoreSpecification
 from statestores_benchmarks.cases import Outcome, Timed
 from statestores_benchmarks.data import COMMIT_ROWS
@@ -19,6 +22,7 @@ from statestores_benchmarks.kafka_stores.rows import BEGIN_MS, HOUR_MS, VERSIONS
 
 _DAY_MS = 24 * HOUR_MS
 _GAP_MS = 60_000
+_STAMP_BYTES = 8
 _LOG = ss.TopicPartition("log", 0)
 _KAFKA_S: dict[str, object] = {
     "write_buffer_bytes": 16 << 20,
@@ -224,6 +228,88 @@ def fetch_bare(store: Any, rows: Rows) -> Timed:
     return _summed(
         lambda: sum(len(get(DATA + key + at.to_bytes(SUFFIX_BYTES))) for key, at in asked)
     )
+
+
+def ten_bare(store: Any, rows: Rows) -> Timed:
+    """Read the same ten windows by the driver's raw iterator, without making anything of them."""
+    keys = rows.keys[: rows.few]
+    low, high = BEGIN_MS.to_bytes(SUFFIX_BYTES), (BEGIN_MS + _DAY_MS).to_bytes(SUFFIX_BYTES)
+    cursor = store._engine._database.iter()  # noqa: SLF001  # as above
+
+    def read() -> int:
+        found = 0
+        for key in keys:
+            stop = DATA + key + high
+            cursor.seek(DATA + key + low)
+            row_key = cursor.key()
+            while row_key is not None and row_key < stop:
+                found += len(cursor.value())
+                cursor.next()
+                row_key = cursor.key()
+        return found
+
+    return _summed(read)
+
+
+def get_bare(store: Any, rows: Rows) -> Timed:
+    """Read values of keys by the driver's own call."""
+    asked = [rows.keys[pick] for pick in rows.picks]
+    get = store._engine._get  # noqa: SLF001  # as above
+    return _summed(lambda: sum(len(get(DATA + key)) for key in asked))
+
+
+def stamped_bare(store: Any, rows: Rows) -> Timed:
+    """The same of values with a time, which is cut off."""
+    asked = [rows.keys[pick] for pick in rows.picks]
+    get = store._engine._get  # noqa: SLF001  # as above
+    return _summed(lambda: sum(len(get(DATA + key)[_STAMP_BYTES:]) for key in asked))
+
+
+def scan_bare(store: Any, rows: Rows) -> Timed:
+    """Read all rows in order by the driver's own iterator, and cut the namespace off each key."""
+    items = store._engine._database.items  # noqa: SLF001  # as above
+
+    def read() -> int:
+        found = 0
+        for key, value in items(from_key=DATA):
+            if key[:1] != DATA:
+                break
+            found += len(key[1:]) + len(value)
+        return found
+
+    return _summed(read)
+
+
+def putting_bare(specification: Any, batches: Any) -> Way:
+    """Return the way that writes the same rows by the driver's own batches.
+
+    They are in a dictionary first, by a line for each, since one commit may bring a row twice.
+    Those of windows are named in one more row for each commit.
+    """
+
+    @contextmanager
+    def prepared(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
+        given = batches(rows)
+        with _opened(specification, options, path) as store:
+            write = store._engine._write  # noqa: SLF001  # as above
+
+            def work() -> Outcome:
+                for keys, values, *at in given:
+                    pending: dict[bytes, bytes] = {}
+                    for key, value in zip(keys, values, strict=True):
+                        pending[key] = value  # noqa: PERF403  # one line each, as puts come
+                    suffix = at[0].to_bytes(SUFFIX_BYTES) if at else b""
+                    names = [DATA + key + suffix for key in pending]
+                    batch = WriteBatch(raw_mode=True)
+                    deque(map(batch.put, names, pending.values()), maxlen=0)
+                    if at:
+                        batch.put(HISTORY + suffix, b"".join(names))
+                    write(batch)
+                return Outcome(answer=lambda: rows.count)
+
+            yield work
+
+    return prepared
 
 
 def fetch_ten(store: Any, rows: Rows) -> Timed:
