@@ -1,6 +1,7 @@
-"""Rows that a window store keeps in memory once it is read: whatever changes them, it shows.
+"""Rows that a window store keeps in memory: whatever changes them, it shows.
 
-The twin of each store keeps none, and asks its engine for every fetch.
+The twin of each store keeps none, and asks its engine for every fetch. Rows are kept by their start
+as long as they are put one after the other, and by their keys where they came in another way.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +13,8 @@ import pytest
 from statestores.errors import StateStoreError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
-from statestores.semantics.retained.named_spans import NOT_KEPT
+from statestores.semantics.retained.named_starts import NOT_KEPT
+from statestores.semantics.rows.layout import HISTORY
 from statestores.spi import Changes, Durability, Window
 from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, KeptOpen, Moment
 
@@ -87,7 +89,7 @@ CHANGES: dict[str, Callable[[Any], object]] = {
 
 
 @contextmanager
-def _store(cache_bytes: int) -> Iterator[Any]:
+def _store(cache_bytes: int, put: Callable[..., object] = _put_and_commit) -> Iterator[Any]:
     """Open a store with windows, which have been read since the first of them was put."""
     engine = FaultyEngine(KeptOpen(load_backend("memory").open("unused")))
     with open_on_engine(
@@ -95,8 +97,18 @@ def _store(cache_bytes: int) -> Iterator[Any]:
     ) as store:
         for start_ms in (10, *STARTS):  # before the first one it is not known what was named
             store.fetch(b"nothing", start_ms)
-            _put_and_commit(store, start_ms, b"%d" % start_ms)
+            put(store, start_ms, b"%d" % start_ms)
         yield store
+
+
+def _put_rows_and_commit(store: Any, start_ms: int, value: bytes | None) -> None:
+    """Put windows that become rows before they are committed."""
+    _put(store, start_ms, value)
+    list(store.fetch_range(KEYS[0]))
+    store.commit({})
+
+
+WAYS = {"by start": _put_and_commit, "by key": _put_rows_and_commit}
 
 
 def _found(store: Any) -> list[bytes | None]:
@@ -106,15 +118,24 @@ def _found(store: Any) -> list[bytes | None]:
     return found
 
 
+def _kept(store: Any) -> dict[str, int]:
+    """Return how many rows are kept in which form."""
+    forms = {"by start": store._by_committed_start, "by key": store._committed}
+    return {
+        form: sum(value is not NOT_KEPT for each in rows.values() for value in each.values())
+        for form, rows in forms.items()
+    }
+
+
 @pytest.mark.spec("WIN-9", "WIN-24")
-def test_a_fetch_shows_every_change(subtests: pytest.Subtests) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_a_fetch_shows_every_change(way: str, subtests: pytest.Subtests) -> None:
     """After each change of a store a fetch gives what it gives without anything in memory."""
     for what, change in CHANGES.items():
-        with subtests.test(what), _store(0) as twin, _store(1 << 20) as store:
+        with subtests.test(what), _store(0, WAYS[way]) as twin, _store(1 << 20, WAYS[way]) as store:
             assert _found(store) == _found(twin)
-            kept = [row for rows in store._committed.values() for row in rows.values()]
-            assert len(kept) == len(KEYS) * len(STARTS)
-            assert not twin._committed
+            assert _kept(store)[way] == sum(_kept(store).values()) == len(KEYS) * len(STARTS)
+            assert not sum(_kept(twin).values())
             for each in (store, twin):
                 change(each)
 
@@ -124,17 +145,37 @@ def test_a_fetch_shows_every_change(subtests: pytest.Subtests) -> None:
             assert _found(store) == _found(twin)
 
 
-def test_rows_are_kept_of_a_store_that_is_read(subtests: pytest.Subtests) -> None:
-    """Rows that are only written take no memory but their names'; what does not fit is names."""
-    with _store(12_000) as store:
-        with subtests.test("the newest are kept"):
-            kept = store._spans._row_bytes
+def _row_bytes(store: Any) -> int:
+    bytes_of_rows: int = store._spans._row_bytes + store._spans.starts.row_bytes
+    return bytes_of_rows
 
-            assert 0 < kept <= 12_000
-            assert {start_ms // 10 for start_ms in STARTS} - set(store._committed)
-            assert max(STARTS) // 10 in store._committed
+
+@pytest.mark.parametrize("way", WAYS)
+def test_memory_for_rows_is_bounded(way: str, subtests: pytest.Subtests) -> None:
+    """What does not fit is names, from the earliest windows on."""
+    with _store(12_000, WAYS[way]) as store:
+        with subtests.test("the newest are kept"):
+            assert 0 < _row_bytes(store) <= 12_000
+            assert 0 < _kept(store)[way] < len(KEYS) * len(STARTS)
+            assert store.fetch_many(KEYS, [max(STARTS)] * 30) == [b"800"] * 30
+        with subtests.test("what is put again and again counts once"):
+            for _ in range(20):
+                _put_and_commit(store, 800, b"again")
+
+            assert 0 < _row_bytes(store) <= 12_000
+            assert _kept(store)[way] >= len(KEYS)
+        with subtests.test("the names are known"):
+            before = len(list(store._engine.scan(HISTORY, b"\xff")))
+            _put_and_commit(store, 650, b"named before")
+
+            assert len(list(store._engine.scan(HISTORY, b"\xff"))) == before
+
+
+def test_rows_by_key_are_kept_of_a_store_that_is_read(subtests: pytest.Subtests) -> None:
+    """Rows that come in other ways than by start take no memory, but that of their names."""
+    with _store(12_000, _put_rows_and_commit) as store:
         with subtests.test("of a store that is not read, names"):
-            _put_and_commit(store, 1_000, b"x")
+            _put_rows_and_commit(store, 1_000, b"x")
 
             assert 100 not in store._committed
             assert store._spans._names[100]

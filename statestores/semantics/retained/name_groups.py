@@ -51,6 +51,16 @@ def pack_names(names: Sequence[bytes]) -> bytes:
     return _MIXED + b"".join([len(name).to_bytes(_LENGTH_BYTES) + name for name in names])
 
 
+def pack_joined(size: int, joined: bytes) -> bytes:
+    """Return the stored form of names of *size* bytes each, which are *joined*."""
+    return size.to_bytes(_LENGTH_BYTES) + joined
+
+
+def is_one_group(names: Sequence[bytes], joined: bytes) -> bool:
+    """Return whether one group has room for *names*, which are *joined*."""
+    return len(names) <= MOST_NAMES and len(joined) <= MOST_BYTES
+
+
 def unpack_names(index_key: bytes, packed: bytes) -> list[bytes]:
     """Return the names in the group *index_key*.
 

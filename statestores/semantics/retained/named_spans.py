@@ -1,22 +1,32 @@
 """What one opening has named in groups of the index, by spans of time, and the newest of its rows.
 
-Of the newest spans the rows themselves are kept, if the store is read: the owner of a window store
-finds them here, and their keys are the names. Of other spans the names alone are kept, and of the
-earliest nothing. Invariants:
+Of the newest spans the rows themselves are kept: the owner of a window store finds them here, and
+their keys are the names. Of other spans the names alone are kept, and of the earliest nothing. What
+is known of a span is by the starts of windows (`named_starts`) as long as it has come in no other
+way, or else by the keys of rows. Invariants:
 
 * a row that is kept is as the engine has it, ``None`` where it has none: each commit brings up what
   is here of the rows that it changes, however it names them. Rows that have expired are removed
   from the engine alone, and nobody reads them;
 * of a span up to the *frontier* nothing is here: what was named there was named before this
-  opening, or is forgotten.
+  opening, or is forgotten;
+* a span is in one of the two forms, and never goes back to that by starts.
 """
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import islice
 
+from statestores.semantics.retained.named_starts import (
+    NOT_KEPT,
+    NamedStarts,
+    Rows,
+    Sizes,
+    sizes_of,
+)
+from statestores.semantics.retained.rows import RetainedRows
+from statestores.semantics.retained.rows_by_start import StartRows
 from statestores.semantics.rows.write_buffer import total_bytes
-
-Rows = dict[bytes, bytes | None]
 
 SPANS_PER_RETENTION = 64
 """A row stays a span longer than it must, at most: a 64th of the retention."""
@@ -27,11 +37,11 @@ _BYTES_OF_A_NAME = 100
 _BYTES_OF_A_VALUE = 60
 """The same of a value, with what a place in a dictionary takes beyond one in a set."""
 
-NOT_KEPT = bytes(bytearray(b"not kept"))
-"""In place of the value of a row of which only the name is kept: this very object."""
-
 _Staged = tuple[int, list[bytes], int, list[bytes], Sequence[bytes | None]]
 """A span, what is named there for the first time and its bytes; keys of rows to keep, values."""
+
+_StagedStart = tuple[int, int, Rows, Sizes, bool]
+"""What `NamedStarts.add` is to be given."""
 
 
 class NamedSpans:
@@ -46,8 +56,11 @@ class NamedSpans:
         "_names",
         "_row_bytes",
         "_staged",
+        "_staged_of_starts",
+        "_staged_starts",
         "rows",
         "span_ms",
+        "starts",
         "takes_new",
     )
 
@@ -61,8 +74,10 @@ class NamedSpans:
         """How much time a span has: the one of a time is their quotient."""
         self.rows: dict[int, Rows] = {}
         """The rows that are kept, by span. It is never replaced."""
+        self.starts = NamedStarts()
+        """What is known of other spans, by start."""
         self.takes_new = False
-        """Whether to keep rows of spans of which none are kept so far."""
+        """Whether to keep rows by their keys of spans of which none are kept so far."""
 
         self._most_name_bytes = most_name_bytes
         self._most_row_bytes = most_row_bytes
@@ -71,22 +86,27 @@ class NamedSpans:
     def forget(self) -> None:
         """Know nothing of what was named so far."""
         self.rows.clear()
+        self.starts.forget()
         self._names: dict[int, set[bytes]] = {}
         self._name_bytes = self._row_bytes = 0
         self._frontier: int | None = None
         self._kept_from = 0
         self._staged: list[_Staged] = []
+        self._staged_starts: list[_StagedStart] = []
+        self._staged_of_starts: list[tuple[int, bytes, bytes | None]] = []
 
     def begin(self, committed_ms: int) -> None:
         """Stage nothing yet; what was there before this opening is up to *committed_ms*."""
         self._staged = []
+        self._staged_starts = []
+        self._staged_of_starts = []
         if self._frontier is None:
             self._frontier = committed_ms // self.span_ms
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether `stage` may have to be told the values of rows."""
-        return bool(self.rows) or self._takes_any
+        """Whether some rows are kept."""
+        return bool(self.rows or self.starts.rows)
 
     @property
     def _takes_any(self) -> bool:
@@ -95,6 +115,39 @@ class NamedSpans:
     def is_known(self, span: int) -> bool:
         """Return whether all that was named in *span* is here."""
         return self._frontier is not None and span > self._frontier
+
+    def is_by_start(self, span: int) -> bool:
+        """Return whether all that was named in *span*, if anything, is known by its start."""
+        return self.is_known(span) and span not in self.rows and span not in self._names
+
+    def have_by_key(self, span: int, of: RetainedRows) -> None:
+        """Have what is known of *span* by the keys of rows: some of them change in another way."""
+        is_kept = self.starts.keeps(span)
+        if is_kept is None:
+            return
+        rows: Rows = {}
+        for start_ms, theirs in self.starts.pop(span):
+            keys = of.data_keys_at(list(theirs), start_ms)
+            rows.update(zip(keys, theirs.values(), strict=True))
+        if is_kept:
+            self.rows[span] = rows
+            self._row_bytes += _size_of_rows(rows)
+        else:
+            self._names[span] = set(rows)
+            self._name_bytes += _size_of(rows)
+
+    def kept_values(
+        self, keys: list[bytes], data_keys: list[bytes], times_ms: list[int]
+    ) -> list[bytes | None]:
+        """Return the values of rows, `NOT_KEPT` for those that are not kept."""
+        by_span, by_start, span_ms = self.rows, self.starts.rows, self.span_ms
+        nothing: Rows = {}
+        return [
+            by_start[time_ms].get(key, NOT_KEPT)
+            if time_ms in by_start
+            else by_span.get(time_ms // span_ms, nothing).get(data_key, NOT_KEPT)
+            for key, data_key, time_ms in zip(keys, data_keys, times_ms, strict=True)
+        ]
 
     def names_of(self, span: int) -> AbstractSet[bytes] | None:
         """Return what was named in *span*, which is known; ``None`` for nothing."""
@@ -134,11 +187,48 @@ class NamedSpans:
         if fresh or changed:
             self._staged.append((span, fresh, fresh_bytes, changed, theirs))
 
-    def stage_row(self, time_ms: int, key: bytes, value: bytes | None) -> None:
-        """Have the batch change the row *key*, which is named by itself."""
+    def stage_start(self, of: RetainedRows, changed: StartRows, row_bytes: int) -> list[bytes]:
+        """Have the batch change the rows of a start; return the keys of those that were not named.
+
+        A row takes *row_bytes*, and the new ones have to be named in groups, or else `unstage` is
+        next. Requires: their span `is_by_start`.
+        """
+        start_ms, rows, data_keys, joined = changed
+        span = start_ms // self.span_ms
+        is_kept = self.starts.keeps(span)
+        if is_kept is None:
+            is_kept = span >= self._kept_from and self._most_row_bytes > 0
+        known, count = self.starts.take(start_ms, rows, is_kept=is_kept)
+        fresh = data_keys
+        if not count:
+            fresh = []
+        elif count < len(rows):
+            fresh = of.data_keys_at(list(islice(reversed(known), count)), start_ms)
+        length = len(b"".join(data_keys) if joined is None else joined) // len(data_keys)
+        sizes = sizes_of(count, length, len(rows), row_bytes)
+        self._staged_starts.append((span, start_ms, known, sizes, is_kept))
+        return fresh
+
+    def unstage(self, fresh: Sequence[int]) -> None:
+        """Have the starts that are staged without their newest names: so many of each."""
+        staged = zip(self._staged_starts[-len(fresh) :], fresh, strict=True)
+        self._staged_starts[-len(fresh) :] = [
+            (span, start_ms, dict(islice(known.items(), len(known) - count)), sizes, is_kept)
+            for (span, start_ms, known, sizes, is_kept), count in staged
+            if count < len(known)
+        ]
+
+    def stage_row(
+        self, of: RetainedRows, time_ms: int, data_key: bytes, value: bytes | None
+    ) -> None:
+        """Have the batch change the row *data_key*, which is named by itself."""
         span = time_ms // self.span_ms
-        if key in self.rows.get(span, ()):
-            self._staged.append((span, [], 0, [key], [value]))
+        if data_key in self.rows.get(span, ()):
+            self._staged.append((span, [], 0, [data_key], [value]))
+        elif time_ms in self.starts.rows:
+            key = of.key_of(data_key)
+            if key in self.starts.rows[time_ms]:
+                self._staged_of_starts.append((time_ms, key, value))
 
     def committed(self) -> None:
         """Remember what the last batch named and changed: it is committed."""
@@ -158,31 +248,50 @@ class NamedSpans:
                 self._names.setdefault(span, set()).update(fresh)
                 self._name_bytes += size
         self._staged = []
-        if self._row_bytes > self._most_row_bytes:
+        starts = self.starts
+        for span, start_ms, known, sizes, is_kept in self._staged_starts:
+            starts.add(span, start_ms, known, sizes, is_kept=is_kept)
+        self._staged_starts = []
+        for start_ms, key, value in self._staged_of_starts:
+            if starts.keeps(start_ms // self.span_ms):
+                starts.rows[start_ms][key] = value
+        self._staged_of_starts = []
+        if self._row_bytes + starts.row_bytes > self._most_row_bytes:
             self._keep_fewer_rows()
-        if self._most_name_bytes is not None and self._name_bytes > self._most_name_bytes:
+        name_bytes = self._name_bytes + starts.name_bytes
+        if self._most_name_bytes is not None and name_bytes > self._most_name_bytes:
             self._keep_fewer_names(self._most_name_bytes)
 
     def _keep_fewer_rows(self) -> None:
-        """Keep the names alone of the earliest spans, until the rows take three quarters."""
+        """Keep the names alone of the earliest spans, until the rows take a part of it."""
         # Counted anew: what was replaced since is in the sum too.
         sizes = {span: _size_of_rows(rows) for span, rows in self.rows.items()}
         self._row_bytes = sum(sizes.values())
-        for span in sorted(sizes):
-            if self._row_bytes <= self._most_row_bytes * 3 // 4:
+        starts = self.starts
+        starts.count_anew()
+        eighths = 6 if sizes else 7  # those by key are counted again and again
+        for span in sorted([*sizes, *starts.kept_spans()]):
+            if self._row_bytes + starts.row_bytes <= self._most_row_bytes * eighths // 8:
                 break
-            names = self._names[span] = set(self.rows.pop(span))
-            self._name_bytes += _size_of(names)
-            self._row_bytes -= sizes[span]
+            if span in sizes:
+                names = self._names[span] = set(self.rows.pop(span))
+                self._name_bytes += _size_of(names)
+                self._row_bytes -= sizes[span]
+            else:
+                starts.keep_names(span)
             self._kept_from = span + 1
 
     def _keep_fewer_names(self, most_bytes: int) -> None:
         """Forget the names of the earliest spans, until the others take no more than they may."""
-        for span in sorted(self._names):
-            if self._name_bytes <= most_bytes:
+        starts = self.starts
+        for span in sorted([*self._names, *(each for each in starts if not starts.keeps(each))]):
+            if self._name_bytes + starts.name_bytes <= most_bytes:
                 break
             self._frontier = span
-            self._name_bytes -= _size_of(self._names.pop(span))
+            if span in self._names:
+                self._name_bytes -= _size_of(self._names.pop(span))
+            else:
+                starts.pop(span)
 
     def drop_expired(self, horizon_ms: int) -> None:
         """Forget the spans of which nothing is visible any more: nothing is put there again."""
@@ -191,6 +300,8 @@ class NamedSpans:
             self._name_bytes -= _size_of(self._names.pop(span))
         for span in [span for span in self.rows if span < first]:
             self._row_bytes -= _size_of_rows(self.rows.pop(span))
+        for span in [span for span in self.starts if span < first]:
+            self.starts.pop(span)
 
 
 def _size_of(names: Iterable[bytes]) -> int:

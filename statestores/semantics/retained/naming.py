@@ -11,15 +11,20 @@ one group (`name_groups`), unless this opening has named it before. Invariants:
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 from statestores.semantics.retained.name_groups import (
     FEWEST_NAMES,
     group_key,
     groups_of,
+    is_one_group,
+    pack_joined,
     pack_names,
 )
-from statestores.semantics.retained.named_spans import NamedSpans, Rows
+from statestores.semantics.retained.named_spans import NamedSpans
+from statestores.semantics.retained.named_starts import Rows
 from statestores.semantics.retained.rows import NEVER, TIME_BYTES, RetainedRows, pack_time
+from statestores.semantics.retained.rows_by_start import StartRows
 
 _FREE_DEATHS = 256
 _NAMES_FOR_EACH_DEATH = 4
@@ -74,39 +79,78 @@ class Naming:
         if by_span is None:
             by_span = self._by_span(batch, pending, horizon_ms)
         time_ms = None if bounds_ms is None or bounds_ms[0] < bounds_ms[1] else bounds_ms[0]
+        self._spans.drop_expired(horizon_ms)
         index, next_group, lowest = self._index_of(
-            by_span, batch, list(batch.values()), time_ms, horizon_ms, first_group
+            by_span, batch, list(batch.values()), time_ms, first_group
         )
         batch.update(index)
         return batch, next_group, int.from_bytes(lowest)
 
     def index_of(
         self,
-        keys_by_time: Sequence[tuple[int, list[bytes]]],
-        values: list[bytes | None],
+        columns: Sequence[StartRows],
+        row_bytes: int,
         horizon_ms: int,
         committed_ms: int,
         first_group: int,
     ) -> tuple[Rows, int, int]:
-        """Return the rows of the index for the keys of visible rows, none of which is a deletion.
+        """Return the rows of the index for *columns* of visible rows, none of which is a deletion.
 
-        *values* are in the order of the keys. Requires: no key comes twice, and `has_groups_for` so
-        many. The rest as of `batch_of`.
+        They take *row_bytes* at most. Requires: no row comes twice, and `has_groups_for`
+        so many. The rest as of `batch_of`.
         """
-        self._spans.begin(committed_ms)
-        by_span: dict[int, list[bytes]] = {}
-        for time_ms, keys in keys_by_time:
-            span = time_ms // self._spans.span_ms
-            by_span[span] = by_span[span] + keys if span in by_span else keys
-        batch: Rows = {}
-        if len(by_span) > 1 and self._spans.keeps_rows:
-            every = [key for _, keys in keys_by_time for key in keys]
-            batch = dict(zip(every, values, strict=True))
-        only_ms = keys_by_time[0][0] if len(keys_by_time) == 1 else None
-        index, next_group, lowest = self._index_of(
-            by_span, batch, values, only_ms, horizon_ms, first_group
-        )
-        return index, next_group, int.from_bytes(lowest)
+        spans = self._spans
+        spans.begin(committed_ms)
+        spans.drop_expired(horizon_ms)
+        by_span: dict[int, list[StartRows]] = {}
+        for each in columns:
+            by_span.setdefault(each.start_ms // spans.span_ms, []).append(each)
+        every = sum(len(each.rows) for each in columns)
+        index: Rows = {}
+        lowest = NEVER
+        for span, parts in by_span.items():
+            if spans.is_by_start(span):
+                found, first_group, low = self._index_of_starts(
+                    parts, row_bytes // every, first_group
+                )
+            else:
+                keys = [key for each in parts for key in each.data_keys]
+                values = [value for each in parts for value in each.rows.values()]
+                only_ms = parts[0].start_ms if len(parts) == 1 else None
+                found, first_group, low = self._index_of(
+                    {span: keys}, {}, values, only_ms, first_group
+                )
+            index.update(found)
+            lowest = min(lowest, low)
+        return index, first_group, int.from_bytes(lowest)
+
+    def _index_of_starts(
+        self, parts: list[StartRows], row_bytes: int, next_group: int
+    ) -> tuple[Rows, int, bytes]:
+        """Return what `_index_of` does for rows of one span that is known by starts.
+
+        Each takes *row_bytes*, about.
+        """
+        fresh_parts = [self._spans.stage_start(self._rows, part, row_bytes) for part in parts]
+        fresh = fresh_parts[0] if len(parts) == 1 else list(chain.from_iterable(fresh_parts))
+        if len(fresh) < FEWEST_NAMES or self._is_dying:
+            self._spans.unstage(list(map(len, fresh_parts)))
+            index: Rows = dict.fromkeys(self._rows.index_keys(fresh), b"")
+            return index, next_group, min(index)[1 : 1 + TIME_BYTES] if index else NEVER
+        self._named += len(fresh)
+        index = {}
+        lowest = NEVER
+        start_ms, _, data_keys, joined = parts[0]
+        if fresh is data_keys and joined is not None and is_one_group(fresh, joined):
+            lowest = pack_time(start_ms)
+            index[group_key(lowest, next_group)] = pack_joined(len(fresh[0]), joined)
+            return index, next_group + 1, lowest
+        for part in groups_of(fresh, len(b"".join(fresh))):
+            time = self._rows.highest_time(part)
+            index[group_key(time, next_group)] = pack_names(part)
+            next_group += 1
+            lowest = min(lowest, time)
+        return index, next_group, lowest
 
     def _index_of(
         self,
@@ -114,7 +158,6 @@ class Naming:
         batch: Rows,
         values: list[bytes | None],
         time_ms: int | None,
-        horizon_ms: int,
         next_group: int,
     ) -> tuple[Rows, int, bytes]:
         """Return rows of the index, the number of the next group, and the lowest time.
@@ -123,13 +166,13 @@ class Naming:
         order if they are of one span; *batch* has all rows, unless they are that and none of them
         is a deletion.
         """
-        self._spans.drop_expired(horizon_ms)
         only = None if time_ms is None else pack_time(time_ms)
         has_deletions = None in values
         in_order = values if len(by_span) == 1 else None
         index: Rows = {}
         lowest = NEVER
         for span, keys in by_span.items():
+            self._spans.have_by_key(span, self._rows)
             fresh, single = self._divided(span, keys, batch, has_deletions=has_deletions)
             fresh_bytes = len(b"".join(fresh))
             self._named += len(fresh)
@@ -159,8 +202,10 @@ class Naming:
             if time < visible:
                 del batch[data_key]
             else:
-                if self._spans.rows:
-                    self._spans.stage_row(int.from_bytes(time), data_key, batch[data_key])
+                if self._spans.keeps_rows:
+                    self._spans.stage_row(
+                        self._rows, int.from_bytes(time), data_key, batch[data_key]
+                    )
                 batch[index_key] = None if batch[data_key] is None else b""
                 if time < lowest:  # noqa: PLR1730  # a call costs a tenth
                     lowest = time
@@ -233,7 +278,11 @@ class Naming:
             if known is not None:
                 self._deaths += len(deleted & known)
             fresh = [key for key in fresh if key not in deleted]
-        is_dying = self._deaths > self._named // _NAMES_FOR_EACH_DEATH + _FREE_DEATHS
-        if len(fresh) < FEWEST_NAMES or is_dying:
+        if len(fresh) < FEWEST_NAMES or self._is_dying:
             return [], single + fresh
         return fresh, single
+
+    @property
+    def _is_dying(self) -> bool:
+        """Whether so many of the rows are deleted that names stay in vain."""
+        return self._deaths > self._named // _NAMES_FOR_EACH_DEATH + _FREE_DEATHS

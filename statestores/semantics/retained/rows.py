@@ -9,7 +9,8 @@ duplicate. In the engine (spec/08) there is
   either in a row of its own without a value, or in a group with others (`name_groups`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import repeat
 from struct import Struct
 
@@ -49,6 +50,25 @@ def index_above(time_ms: int) -> bytes:
 def index_time(index_key: bytes) -> int:
     """Return the time of a row of the index."""
     return int.from_bytes(index_key[1 : 1 + TIME_BYTES], "big")
+
+
+_CUT_AT_ONCE = 128
+"""So many keys are cut off in one call. With fewer, to make each of them is as fast."""
+
+
+@lru_cache(maxsize=512)
+def _cutter(size: int, count: int) -> Callable[[bytes, int], tuple[bytes, ...]]:
+    return Struct(f"{size}s" * count).unpack_from
+
+
+def _cut(joined: bytes, size: int) -> list[bytes]:
+    """Return *joined* in pieces of *size* bytes: a third less than making each of them."""
+    at = len(joined) // size % _CUT_AT_ONCE * size
+    pieces = list(_cutter(size, at // size)(joined, 0))
+    cut = _cutter(size, _CUT_AT_ONCE)
+    for first in range(at, len(joined), size * _CUT_AT_ONCE):
+        pieces += cut(joined, first)
+    return pieces
 
 
 def unnumbered_key(key: bytes, time_ms: int) -> bytes:
@@ -95,10 +115,19 @@ class RetainedRows:
 
     def data_keys_at(self, keys: list[bytes], time_ms: int) -> list[bytes]:
         """Return the keys of rows without a number, all with the same time."""
+        return self.joined_keys_at(keys, time_ms)[0]
+
+    def joined_keys_at(self, keys: list[bytes], time_ms: int) -> tuple[list[bytes], bytes | None]:
+        """Return `data_keys_at`, and all of them joined if they are many of the same length."""
         suffix = time_ms.to_bytes(SUFFIX_BYTES)
         if b"\x00" in b"".join(keys):
             keys = [escape(key) for key in keys]
-        return [DATA + key + suffix for key in keys]
+        if len(keys) >= _CUT_AT_ONCE:
+            size = len(keys[0])
+            if list(map(len, keys)).count(size) == len(keys):
+                joined = DATA + (suffix + DATA).join(keys) + suffix
+                return _cut(joined, len(DATA) + size + SUFFIX_BYTES), joined
+        return [DATA + key + suffix for key in keys], None
 
     def index_key(self, data_key: bytes) -> bytes:
         """Return the key in the index of the row *data_key*, where it is named alone."""

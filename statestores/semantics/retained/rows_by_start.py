@@ -3,20 +3,76 @@
 Most puts are of the window of the put before. Such a put needs one dictionary, and the keys of the
 rows are made at once when the commit, or a range, asks for them. Invariants:
 
-* what is here is newer than the pending row of the same window, if there is one;
+* what is here is as new as the pending row of the same window, if there is one, or newer;
 * only the owner changes it; a facade that looks at pending writes asks for them to be rows from
   then on (`EngineWindowStore.read_only`), and meanwhile reads both, this first.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
+from typing import NamedTuple
 
 from statestores.semantics.retained.rows import RetainedRows, unpack_time_from
+from statestores.spi.records import Changes
 
 Row = bytes | None
 
 RowsByStart = dict[int, dict[bytes, Row]]
 """Values, ``None`` for a deletion, by start and key."""
+
+
+class StartRows(NamedTuple):
+    """The rows of one start that a commit changes."""
+
+    start_ms: int
+
+    rows: dict[bytes, Row]
+    """Values by key; at least one."""
+
+    data_keys: list[bytes]
+    """The keys of the rows, in the same order."""
+
+    joined: bytes | None
+    """All of these as one, if they are at hand like that: then they have the same length."""
+
+
+def starts_of(
+    of: RetainedRows, by_start: RowsByStart, others: Mapping[bytes, Row], horizon_ms: int = -1
+) -> RowsByStart:
+    """Return the rows of *by_start* with times above *horizon_ms*, and *others* that are few.
+
+    The dictionaries are those of *by_start*, and get what is missing in them: it is pending too.
+    """
+    visible = {start_ms: rows for start_ms, rows in by_start.items() if start_ms > horizon_ms}
+    for data_key, value in others.items():
+        start_ms = of.time_of(data_key)
+        if start_ms > horizon_ms:
+            visible.setdefault(start_ms, {}).setdefault(of.key_of(data_key), value)
+    return visible
+
+
+def columns_of(
+    of: RetainedRows, starts: RowsByStart
+) -> tuple[list[StartRows], list[bytes], list[Row]]:
+    """Return the rows of *starts*, of which there is one at least: by start, and as two columns."""
+    columns = [
+        StartRows(start_ms, rows, *of.joined_keys_at(list(rows), start_ms))
+        for start_ms, rows in starts.items()
+    ]
+    if len(columns) == 1:
+        return columns, columns[0].data_keys, list(columns[0].rows.values())
+    data_keys = [key for each in columns for key in each.data_keys]
+    return columns, data_keys, [value for each in columns for value in each.rows.values()]
+
+
+def changes_of(by_start: RowsByStart) -> Changes:
+    """Return the rows of *by_start* in the order of their times."""
+    starts = sorted(by_start.items())
+    return Changes(
+        [key for _, rows in starts for key in rows],
+        [value for _, rows in starts for value in rows.values()],
+        [start_ms for start_ms, rows in starts for _ in rows],
+    )
 
 
 def flat_rows(of: RetainedRows, by_start: RowsByStart) -> Iterable[tuple[bytes, Row]]:

@@ -1,6 +1,6 @@
 """The window store over an engine: rows whose time is the window's start."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from statestores.errors import InvalidArgumentError
@@ -16,11 +16,18 @@ from statestores.semantics.every_kind.arguments import (
     isolation_of,
 )
 from statestores.semantics.retained.column_rows import ColumnRows, RetainedBatch
-from statestores.semantics.retained.named_spans import NOT_KEPT
+from statestores.semantics.retained.named_starts import NOT_KEPT
 from statestores.semantics.retained.owner_reads import ABSENT
 from statestores.semantics.retained.reads import PendingRows
 from statestores.semantics.retained.rows import SUFFIX_BYTES, RetainedRows, unnumbered_key
-from statestores.semantics.retained.rows_by_start import PendingWindows, RowsByStart, flat_rows
+from statestores.semantics.retained.rows_by_start import (
+    PendingWindows,
+    RowsByStart,
+    changes_of,
+    columns_of,
+    flat_rows,
+    starts_of,
+)
 from statestores.semantics.retained.store import EngineRetainedStore, times_of
 from statestores.semantics.retained.window_reads import (
     CommittedWindows,
@@ -82,6 +89,8 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
         self._gets_before = 0  # how often the engine had been asked by the last commit
         self._committed = self._spans.rows
         """Committed rows by the span of their start, without those that have expired."""
+        self._by_committed_start = self._spans.starts.rows
+        """Others by their start and key."""
         self._span_ms = self._spans.span_ms
         self._by_start: RowsByStart = {}
         self._newest_rows: dict[bytes, bytes | None] = {}
@@ -98,31 +107,38 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
     # Writes.
 
     def put(self, key: bytes, value: bytes | None, window_start_ms: int) -> bool:
+        if (  # most puts are of the window of the put before
+            type(key) is bytes
+            and type(value) is bytes
+            and type(window_start_ms) is int
+            and window_start_ms == self._newest_start
+        ):
+            self._newest_rows[key] = value
+            self._uncommitted_bytes += len(key) + len(value) + 8
+            self._puts += 1
+            return True
         if type(key) is not bytes:
             check_key(key)
         if value is not None and type(value) is not bytes:
             check_value(value)
-        if type(window_start_ms) is int and window_start_ms == self._newest_start:
-            self._newest_rows[key] = value
+        if type(window_start_ms) is not int or not 0 <= window_start_ms <= MAX_TIME_MS:
+            check_time("window_start_ms", window_start_ms)
+        if self._has_number:
+            return self._put_checked(key, value, window_start_ms)
+        if window_start_ms <= self._horizon:
+            self.check_open()
+            self._dropped += 1
+            return False
+        if window_start_ms > self._stream_time and not self._by_start:
+            # `unnumbered_key`, written out. Nothing has this start yet, and perhaps nothing comes
+            # with it again.
+            escaped = key.replace(b"\x00", b"\x00\xff")
+            self._pending[DATA + escaped + window_start_ms.to_bytes(SUFFIX_BYTES)] = value
+            self._latest_start = window_start_ms
         else:
-            if type(window_start_ms) is not int or not 0 <= window_start_ms <= MAX_TIME_MS:
-                check_time("window_start_ms", window_start_ms)
-            if self._has_number:
-                return self._put_checked(key, value, window_start_ms)
-            if window_start_ms <= self._horizon:
-                self.check_open()
-                self._dropped += 1
-                return False
-            if window_start_ms > self._stream_time and not self._by_start:
-                # `unnumbered_key`, written out. Nothing has this start yet, and perhaps nothing
-                # comes with it again.
-                escaped = key.replace(b"\x00", b"\x00\xff")
-                self._pending[DATA + escaped + window_start_ms.to_bytes(SUFFIX_BYTES)] = value
-                self._latest_start = window_start_ms
-            else:
-                self._put_by_start(key, value, window_start_ms)
-            if window_start_ms > self._stream_time:
-                self._advance_stream_time(window_start_ms)
+            self._put_by_start(key, value, window_start_ms)
+        if window_start_ms > self._stream_time:
+            self._advance_stream_time(window_start_ms)
         self._uncommitted_bytes += len(key) + (8 if value is None else 8 + len(value))
         self._puts += 1  # what is replayed comes by another way
         return True
@@ -217,7 +233,7 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
 
     # Reads.
 
-    def fetch(self, key: bytes, start_ms: int) -> bytes | None:
+    def fetch(self, key: bytes, start_ms: int) -> bytes | None:  # noqa: C901  # a call is a tenth
         if type(key) is not bytes or type(start_ms) is not int or not 0 <= start_ms <= MAX_TIME_MS:
             check_key(key)
             check_time("start_ms", start_ms)
@@ -225,21 +241,27 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
             return super().fetch(key, start_ms)
         # `_visible_value`, written out: its calls are a tenth of a fetch. A store that is closed
         # refuses to say whether something is pending.
-        found = None
+        found, data_key = None, b""
         if self._by_start and start_ms in self._by_start and key in self._by_start[start_ms]:
             found = self._by_start[start_ms][key]
-        else:
-            data_key = DATA + key.replace(b"\x00", b"\x00\xff") + start_ms.to_bytes(SUFFIX_BYTES)
-            if self._pending and data_key in self._pending:
-                found = self._pending[data_key]
-            elif start_ms > self._horizon:
-                if self._committed:
-                    rows = self._committed.get(start_ms // self._span_ms)
-                    value = rows.get(data_key, NOT_KEPT) if rows else NOT_KEPT
-                    if value is not NOT_KEPT:
-                        return value
-                self._engine_gets += 1
-                return self._engine_get(data_key)
+        elif self._pending and (data_key := unnumbered_key(key, start_ms)) in self._pending:
+            found = self._pending[data_key]
+        elif start_ms > self._horizon:
+            if start_ms in self._by_committed_start:
+                found = self._by_committed_start[start_ms].get(key, NOT_KEPT)
+                if found is not NOT_KEPT:
+                    return found
+            if not data_key:
+                data_key = (
+                    DATA + key.replace(b"\x00", b"\x00\xff") + start_ms.to_bytes(SUFFIX_BYTES)
+                )
+            if self._committed:
+                rows = self._committed.get(start_ms // self._span_ms)
+                found = rows.get(data_key, NOT_KEPT) if rows else NOT_KEPT
+                if found is not NOT_KEPT:
+                    return found
+            self._engine_gets += 1
+            return self._engine_get(data_key)
         if start_ms > self._horizon:
             return found
         self._below_horizon += 1
@@ -255,12 +277,8 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
             found = [
                 waiting.get(key, each) for waiting, key, each in zip(rows, keys, found, strict=True)
             ]
-        if committed := self._committed:
-            span_ms = self._span_ms
-            rows = [committed.get(start_ms // span_ms, nothing) for start_ms in times_ms]
-            kept: Iterable[Any] = (
-                each.get(data_key, NOT_KEPT) for each, data_key in zip(rows, data_keys, strict=True)
-            )
+        if self._committed or self._by_committed_start:
+            kept: list[Any] = self._spans.kept_values(keys, data_keys, times_ms)
             kept = [ABSENT if each is NOT_KEPT else each for each in kept]
             if found is None:
                 return kept
@@ -289,6 +307,13 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
         return self._pending, stream_time_ms
 
     # Changes.
+
+    def pending_changes(self) -> Changes:
+        self.check_open()
+        if not self._by_start or len(self._pending) > _FEW_ROWS:
+            return super().pending_changes()
+        # None of them need become a row for that.
+        return changes_of(starts_of(self._rows, self._by_start, self._pending))
 
     def _changes(
         self,
@@ -333,48 +358,38 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
         return bool(self._by_start or self._pending)
 
     def _named_rows(self, horizon_ms: int) -> tuple[RetainedBatch, int, int]:
-        # Rows that are only written would take time and memory.
+        # Of those that come by their keys: if they are only written, they take time and memory.
         self._spans.takes_new = self._engine_gets != self._gets_before
-        columns = self._columns_to_commit(horizon_ms)
-        if columns is None:
-            latest_start, starts = self._latest_start, self._starts.copy()
+        starts = self._starts_to_commit(horizon_ms)
+        if starts is None:
+            latest_start, remembered = self._latest_start, self._starts.copy()
             found = super()._named_rows(horizon_ms)
-            self._latest_start, self._starts = latest_start, starts  # a commit ends no window
+            self._latest_start, self._starts = latest_start, remembered  # a commit ends no window
             return found
-        keys_by_start, values = columns
-        batch = ColumnRows([key for _, keys in keys_by_start for key in keys], values)
+        columns, keys, values = columns_of(self._rows, starts)
         progress = self._progress
         index, next_group, lowest = self._naming.index_of(
-            keys_by_start, values, horizon_ms, progress.stream_time_ms, progress.next_group
+            columns,
+            self._uncommitted_bytes,
+            horizon_ms,
+            progress.stream_time_ms,
+            progress.next_group,
         )
+        batch = ColumnRows(keys, values)
         batch.update(index)
         return batch, next_group, lowest
 
-    def _columns_to_commit(
-        self, horizon_ms: int
-    ) -> tuple[list[tuple[int, list[bytes]]], list[bytes | None]] | None:
-        """Return the keys of visible rows by their starts, and the values in the same order.
+    def _starts_to_commit(self, horizon_ms: int) -> RowsByStart | None:
+        """Return visible rows by their starts.
 
         ``None`` if they are not worth it, or windows are deleted.
         """
-        by_start = self._by_start
-        if not by_start or len(self._pending) > _FEW_ROWS:
+        if not self._by_start or len(self._pending) > _FEW_ROWS:
             return None
-        of = self._rows
-        keys: list[tuple[int, list[bytes]]] = []
-        values: list[bytes | None] = []
-        for start_ms, rows in by_start.items():
-            if start_ms > horizon_ms:
-                keys.append((start_ms, of.data_keys_at(list(rows), start_ms)))
-                values += rows.values()
-        for data_key, value in self._pending.items():
-            start_ms = of.time_of(data_key)
-            if start_ms > horizon_ms and of.key_of(data_key) not in by_start.get(start_ms, ()):
-                keys.append((start_ms, [data_key]))
-                values.append(value)
-        if None in values or not self._naming.has_groups_for(len(values)):
+        starts = starts_of(self._rows, self._by_start, self._pending, horizon_ms)
+        if not self._naming.has_groups_for(sum(map(len, starts.values()))):
             return None
-        return keys, values
+        return None if any(None in rows.values() for rows in starts.values()) else starts
 
     def _forget_pending(self, *, committed: bool) -> None:
         self._newest_start = None

@@ -19,7 +19,8 @@ from statestores.errors import StateStoreError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.retained import name_groups, naming, progress
-from statestores.semantics.retained.named_spans import NOT_KEPT
+from statestores.semantics.retained.named_starts import NOT_KEPT
+from statestores.semantics.retained.rows import unnumbered_key
 from statestores.semantics.rows.layout import DATA, END
 from statestores.spi import Durability, Session, Window
 from statestores.verification.engine_rows import examine_rows
@@ -259,6 +260,10 @@ class Life(RuleBasedStateMachine):
             ):
                 if value is not NOT_KEPT and self.store._rows.time_of(data_key) >= visible_ms:
                     assert value == self.engine.get(data_key)
+            for start_ms, windows in self.store._by_committed_start.items():
+                for key, value in windows.items():
+                    if value is not NOT_KEPT and start_ms >= visible_ms:
+                        assert value == self.engine.get(unnumbered_key(key, start_ms))
             return
         for key, (from_ms, sessions) in self.store._cached.items():
             kept = [each for each in sessions if each[0] >= max(from_ms, visible_ms)]
