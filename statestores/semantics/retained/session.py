@@ -18,6 +18,7 @@ from statestores.semantics.every_kind.arguments import (
     check_values,
     isolation_of,
 )
+from statestores.semantics.retained.checked_changes import times_of
 from statestores.semantics.retained.reads import (
     CommittedRetained,
     RetainedReads,
@@ -31,7 +32,7 @@ from statestores.semantics.retained.rows import (
     unpack_times_from,
 )
 from statestores.semantics.retained.session_cache import Found, SessionCache
-from statestores.semantics.retained.store import EngineRetainedStore, times_of
+from statestores.semantics.retained.store import EngineRetainedStore
 from statestores.semantics.rows.closed_rows import ClosedRows
 from statestores.semantics.rows.layout import DATA
 from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES

@@ -10,11 +10,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import ClassVar
 
-from statestores.errors import InvalidArgumentError
 from statestores.semantics.every_kind.arguments import (
     check_changes,
     check_time,
-    check_times,
 )
 from statestores.semantics.every_kind.sorted_rows import SortedRows
 from statestores.semantics.retained.column_rows import RetainedBatch
@@ -48,7 +46,6 @@ from statestores.spi.milliseconds import warn_of_another_unit
 from statestores.spi.records import Changes
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import CommittedContent
-from statestores.spi.values import as_list
 
 
 class EngineRetainedStore(OwnerReads):
@@ -333,17 +330,3 @@ class EngineRetainedStore(OwnerReads):
 
     def _close_pending(self, closed: ClosedRows) -> None:
         self._pending = closed
-
-
-def times_of(name: str, store: str, times: Sequence[int] | None) -> list[int]:
-    """Return the column *name* of changes, every value of which is a time.
-
-    Raises:
-        InvalidTypeError, InvalidArgumentError: One is not, or the store needs a column that the
-            changes lack.
-    """
-    if times is None:
-        raise InvalidArgumentError(f"the changes carry no {name}, and {store!r} needs them")
-    listed = as_list(name, times)
-    check_times(name, listed)
-    return listed

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from statestores.errors import InvalidArgumentError
 from statestores.semantics.every_kind.arguments import (
     MAX_TIME_MS,
     check_key,
@@ -15,6 +14,7 @@ from statestores.semantics.every_kind.arguments import (
     distinct_times,
     isolation_of,
 )
+from statestores.semantics.retained.checked_changes import columns_of_windows
 from statestores.semantics.retained.column_rows import ColumnRows, RetainedBatch
 from statestores.semantics.retained.named_starts import NOT_KEPT
 from statestores.semantics.retained.owner_reads import ABSENT
@@ -28,7 +28,7 @@ from statestores.semantics.retained.rows_by_start import (
     flat_rows,
     starts_of,
 )
-from statestores.semantics.retained.store import EngineRetainedStore, times_of
+from statestores.semantics.retained.store import EngineRetainedStore
 from statestores.semantics.retained.window_reads import (
     CommittedWindows,
     UncommittedWindows,
@@ -328,29 +328,7 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
     def _checked_columns(
         self, changes: Changes
     ) -> tuple[list[bytes], list[bytes | None], list[int], list[int]]:
-        keys, values = as_list("keys", changes.keys), as_list("values", changes.values)
-        check_keys(keys)
-        check_values(values)
-        starts = times_of("times_ms", self.name, changes.times_ms)
-        if changes.end_times_ms is not None:
-            raise InvalidArgumentError(
-                f"the changes carry the ends of sessions, and {self.name!r} is a window store"
-            )
-        if not self._rows.has_number:
-            if changes.sequences is not None:
-                raise InvalidArgumentError(
-                    f"the changes carry sequences, and {self.name!r} retains no duplicates"
-                )
-            check_lengths(keys=keys, values=values, times_ms=starts)
-            return keys, values, starts, []
-        carried = changes.sequences if keys else []
-        sequences = times_of("sequences", self.name, carried)
-        check_lengths(keys=keys, values=values, times_ms=starts, sequences=sequences)
-        if None in values:
-            raise InvalidArgumentError(
-                f"the changes carry a deletion, and {self.name!r} retains duplicates: it has none"
-            )
-        return keys, values, starts, sequences
+        return columns_of_windows(changes, self.name, has_number=self._has_number)
 
     # What the common part asks for.
 
