@@ -1,7 +1,6 @@
 """``python -m statestores_mutation``: change modules in small ways, and see which tests notice."""
 
 import json
-import random
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from statestores_mutation.drawing import drawn, groups_of, mutations_in
 from statestores_mutation.herd import Plan, SoundRunError
 from statestores_mutation.judging import judge_by_suite, judge_by_tests
-from statestores_mutation.mutations import Mutation, mutations_of
 from statestores_mutation.sources import SourceChangedError, Sources
 from statestores_mutation.verdicts import (
     Outcome,
@@ -66,6 +65,9 @@ def main(
         ),
     ] = None,
     *,
+    each: Annotated[
+        bool, typer.Option("--each", help="draw as many of each MODULE, in the order given")
+    ] = False,
     listing: Annotated[bool, typer.Option("--list", help="print the mutants, run none")] = False,
 ) -> None:
     """Make small changes of MODULE..., one in each process, and run the tests that reach them.
@@ -74,10 +76,12 @@ def main(
     nothing that can be seen. Stopped runs go on from the file of results.
     """
     sources = Sources(_within(modules))
-    chosen = _chosen(sources, only, sample, seed)
+    everything = mutations_in(sources, only)
+    groups = groups_of(everything, modules) if each else [everything]
+    chosen = [mutation for group in groups for mutation in drawn(group, sample, seed)]
     judged = combined(read_verdicts(file) for file in survivors or [])
     if survivors:
-        every = {mutation.key: mutation for mutation in _chosen(sources, only, 0, seed)}
+        every = {mutation.key: mutation for mutation in everything}
         judged = {key: verdict for key, verdict in judged.items() if key in every}
         chosen = [every[key] for key in every if key in judged and judged[key].is_alive]
     if listing:
@@ -119,20 +123,6 @@ def main(
 
 def _is_decided(verdict: Verdict | None) -> bool:
     return verdict is not None and verdict.outcome is not Outcome.UNDECIDED
-
-
-def _chosen(sources: Sources, only: str, sample: int, seed: int) -> list[Mutation]:
-    """Return the mutants to make, in the order of modules and lines."""
-    every = [
-        mutation
-        for module in sources.modules
-        for mutation in mutations_of(module, sources.text(module))
-        if only in mutation.key
-    ]
-    if not sample or sample >= len(every):
-        return every
-    numbers = random.Random(seed).sample(range(len(every)), sample)  # noqa: S311  # repeatable
-    return [every[number] for number in sorted(numbers)]
 
 
 def _within(names: Iterable[str]) -> list[str]:

@@ -17,6 +17,7 @@ _LEFT_OUT = (
         for name in (
             "__main__",
             "children",
+            "drawing",
             "exchange",
             "herd",
             "judging",

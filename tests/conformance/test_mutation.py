@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from statestores_mutation import children
+from statestores_mutation.drawing import drawn, groups_of
 from statestores_mutation.exchange import NotExchangedError, exchange
 from statestores_mutation.mutations import Mutation, mutated, mutations_of
 from statestores_mutation.probes import Seen, instrumented
@@ -122,6 +123,22 @@ def test_mutations_are_small_changes_of_functions(subtests: pytest.Subtests) -> 
             code = compile(mutated(_SOURCE, mutation), "mutated_here.py", "exec")
 
             assert code != sound, mutation.key
+
+
+def test_a_sample_survives_an_edit() -> None:
+    """What is drawn is drawn again when code elsewhere has changed; each package has its own."""
+    source = "def f(a):\n" + "".join(f"    a += {number}\n" for number in range(30))
+    mutations = mutations_of("one.m", source + "    return a\n")
+    keys = {mutation.key for mutation in drawn(mutations, 20, seed=1)}
+    edited = mutations_of("one.m", source.replace("a += 7", "a -= 7"))
+    again = {mutation.key for mutation in drawn(edited, 20, seed=1)}
+
+    assert len(keys) == 20
+    assert keys != {mutation.key for mutation in drawn(mutations, 20, seed=2)}
+    assert len(keys & again) >= 16
+    assert drawn(mutations, 0, seed=1) == mutations
+    others = mutations_of("two.m", source)
+    assert groups_of([*mutations, *others], ["two.m", "one", "one.m"]) == [others, mutations, []]
 
 
 _JUDGED = """\
