@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TypeVar
 
-from statestores.errors import InvalidArgumentError
 from statestores.semantics.every_kind.arguments import (
     check_changes,
     check_key,
@@ -173,11 +172,7 @@ class EngineKeyValueStore(KeyRanges[bytes], EngineStore[bytes, bytes], KeyValueS
         return Changes(list(self._rows), list(self._rows.values()))
 
     def replay(self, changes: Changes) -> None:
-        check_changes(changes)
-        if changes.times_ms is not None:
-            raise InvalidArgumentError(
-                f"the changes carry times, and {self.name!r} is a key-value store"
-            )
+        check_changes(changes, self.specification)
         with self.replaying():
             self.put_many(changes.keys, changes.values)
 

@@ -27,10 +27,6 @@ def columns_of_windows(
     check_keys(keys)
     check_values(values)
     starts = times_of("times_ms", store, changes.times_ms)
-    if changes.end_times_ms is not None:
-        raise InvalidArgumentError(
-            f"the changes carry the ends of sessions, and {store!r} is a window store"
-        )
     if not has_number:
         if changes.sequences is not None:
             raise InvalidArgumentError(

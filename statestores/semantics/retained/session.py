@@ -3,7 +3,6 @@
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import ClassVar, cast
 
-from statestores.errors import InvalidArgumentError
 from statestores.semantics.every_kind.arguments import (
     MAX_TIME_MS,
     check_key,
@@ -329,10 +328,6 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         ends = times_of("end_times_ms", self.name, changes.end_times_ms)
         check_lengths(keys=keys, values=values, times_ms=starts, end_times_ms=ends)
         check_sessions(starts, ends)
-        if changes.sequences is not None:
-            raise InvalidArgumentError(
-                f"the changes carry sequences, and {self.name!r} is a session store"
-            )
         return keys, values, ends, starts
 
     def _take_note_of(self, numbers: list[int]) -> None:

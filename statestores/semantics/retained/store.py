@@ -180,7 +180,7 @@ class EngineRetainedStore(OwnerReads):
 
     def replay(self, changes: Changes) -> None:
         self.check_open()
-        check_changes(changes)
+        check_changes(changes, self.specification)
         keys, values, times, numbers = self._checked_columns(changes)
         self._gather()
         with self.replaying():
@@ -191,7 +191,7 @@ class EngineRetainedStore(OwnerReads):
 
     def load(self, changes: Changes, *, stream_time_ms: int | None = None) -> None:
         self.check_open()
-        check_changes(changes)
+        check_changes(changes, self.specification)
         keys, values, times, numbers = self._checked_columns(changes)
         if stream_time_ms is not None:
             check_time("stream_time_ms", stream_time_ms)

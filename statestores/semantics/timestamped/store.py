@@ -290,11 +290,11 @@ class EngineTimestampedKeyValueStore(
 
     def replay(self, changes: Changes) -> None:
         self.check_open()
-        check_changes(changes)
-        if changes.times_ms is not None or changes.timestamps_ms is None:
+        check_changes(changes, self.specification)
+        if changes.timestamps_ms is None:
             raise InvalidArgumentError(
-                f"the changes carry other columns than those of {self.name!r}, which are keys, "
-                "values and timestamps"
+                f"the changes carry no timestamps, and {self.name!r} is a store of timestamped "
+                "values"
             )
         keys, values = as_list("keys", changes.keys), as_list("values", changes.values)
         timestamps = as_list("timestamps_ms", changes.timestamps_ms)

@@ -312,13 +312,13 @@ class EngineVersionedStore(VersionedReads, VacuumedCommits, VersionedStore[bytes
 
     def replay(self, changes: Changes) -> None:
         self.check_open()
-        check_changes(changes)
+        check_changes(changes, self.specification)
         with self.replaying():
             self.put_many(changes.keys, changes.values, self._times_of(changes))
 
     def load(self, changes: Changes, *, stream_time_ms: int | None = None) -> None:
         self.check_open()
-        check_changes(changes)
+        check_changes(changes, self.specification)
         keys, values = as_list("keys", changes.keys), as_list("values", changes.values)
         times = as_list("times_ms", self._times_of(changes))
         self._check_columns(keys, values, times)

@@ -60,6 +60,13 @@ def _column(values: Any) -> list[Any]:
     return list(values.to_pylist() if hasattr(values, "to_pylist") else values)
 
 
+def _truth(reverse: object) -> bool:
+    """Return *reverse* if it is a ``bool``."""
+    if not isinstance(reverse, bool):
+        raise InvalidTypeError(f"reverse must be a bool, got {reverse!r}")
+    return reverse
+
+
 class DictReader(ReadOnlyKeyValueStore[bytes, bytes]):
     """What the store and its facades read alike."""
 
@@ -114,14 +121,14 @@ class DictReader(ReadOnlyKeyValueStore[bytes, bytes]):
                     for pair in self._seen().pairs.items()
                     if low <= pair[0] and (high is None or pair[0] <= high)
                 ),
-                reverse=reverse,
+                reverse=_truth(reverse),
             )
         )
 
     def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Iterator[Pair]:
         start = _key(prefix)
         pairs = [pair for pair in self._seen().pairs.items() if pair[0].startswith(start)]
-        return self._while_open(sorted(pairs, reverse=reverse))
+        return self._while_open(sorted(pairs, reverse=_truth(reverse)))
 
     def approximate_num_entries(self) -> int:
         return len(self._seen().pairs)
@@ -279,8 +286,9 @@ class DictStore(DictReader, KeyValueStore[bytes, bytes]):
         return CommittedContent(offsets, position, None, chunks)
 
     def replay(self, changes: Changes) -> None:
-        if changes.times_ms is not None:
-            raise InvalidArgumentError("a key-value store takes no times")
+        others = (changes.times_ms, changes.end_times_ms, changes.sequences, changes.timestamps_ms)
+        if any(column is not None for column in others):
+            raise InvalidArgumentError("a key-value store takes keys and values alone")
         self.put_many(changes.keys, changes.values)
 
     def load(self, changes: Changes, *, stream_time_ms: int | None = None) -> None:

@@ -2,7 +2,7 @@
 
 import itertools
 import random
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -14,6 +14,9 @@ from statestores_conformance.subjects.store_fixtures import StoreFixtures
 from statestores_conformance.subjects.stores import CHANGELOG, INPUT, KEYS, Stores, StoreUnderTest
 
 _SEED = 889
+
+_NUMBERS = ("times_ms", "end_times_ms", "timestamps_ms", "sequences")
+"""What changes of some kinds have, and those of others do not."""
 
 _MANY_ROWS = 20_000
 """More than any chunk of an export has."""
@@ -180,9 +183,16 @@ class ReplayTests(StoreFixtures):
             malformed.append(Changes([b"a", b"b"], [b"1", b"2"]))
             malformed.append(opened.changes([b"a", b"b"], [b"1", b"2"], [1]))
             malformed.append(opened.changes([b"a", b"b"], [b"1", b"2"], [1, -1]))
+        fitting = opened.changes([b"a"], [b"1"], [1])
+        foreign: list[dict[str, Any]] = [
+            {column: [1]} for column in _NUMBERS if getattr(fitting, column) is None
+        ]
+        malformed += [replace(fitting, **column) for column in foreign]
         for changes in malformed:
             with pytest.raises((InvalidArgumentError, InvalidTypeError)):
                 opened.store.replay(changes)
+            with pytest.raises((InvalidArgumentError, InvalidTypeError)):
+                opened.store.load(changes)
 
             assert opened.content() == {}
             assert len(opened.store.pending_changes()) == 0

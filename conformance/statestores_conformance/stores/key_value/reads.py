@@ -1,11 +1,11 @@
 """Reading a key-value store: ranges and prefixes, over pending and committed writes together."""
 
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
-from statestores.errors import StoreClosedError
+from statestores.errors import InvalidTypeError, StoreClosedError
 from statestores.spi import Isolation, KeyValueStore, ReadOnlyKeyValueStore
 from statestores_conformance.many_cases import for_each
 from statestores_conformance.stores.key_value.writes import KeyValueOfThreePairs
@@ -24,6 +24,17 @@ _READS: list[Callable[[ReadOnlyKeyValueStore[bytes, bytes]], object]] = [
     lambda facade: facade.approximate_num_entries(),
 ]
 """Every kind of read."""
+
+_MALFORMED_READS: dict[str, Callable[[Any], object]] = {
+    "no key": lambda reader: reader.get(None),
+    "a text key": lambda reader: reader.get("a"),
+    "many, one without a key": lambda reader: reader.get_many([b"a", None]),
+    "range of text keys": lambda reader: reader.range("a"),
+    "range up to a text key": lambda reader: reader.range(None, "a"),
+    "range, reverse or not": lambda reader: reader.range(reverse=1),
+    "a text prefix": lambda reader: reader.prefix_scan("a"),
+}
+"""Reads of which one argument is of a wrong type, by what is wrong."""
 
 
 def _keys(pairs: Iterator[tuple[bytes, bytes]]) -> list[bytes]:
@@ -265,13 +276,12 @@ class KeyValueFacadeTests(KeyValueOfThreePairs):
     def test_a_facade_judges_arguments_as_the_store_does(
         self, abc: Store, isolation: Isolation
     ) -> None:
-        """Malformed keys are refused, inverted ranges are empty."""
+        """What is malformed is refused at the call, and inverted ranges are empty."""
         facade = abc.read_only(isolation)
-        nothing: object = None
-        with pytest.raises(TypeError):
-            facade.get(nothing)  # type: ignore[arg-type]  # on purpose
-        with pytest.raises(TypeError):
-            facade.get_many([b"a", nothing])  # type: ignore[list-item]  # on purpose
+        for malformed in _MALFORMED_READS.values():
+            for reader in (abc, facade):
+                with pytest.raises(InvalidTypeError):
+                    malformed(reader)
 
         assert list(facade.range(b"c", b"a")) == []
 

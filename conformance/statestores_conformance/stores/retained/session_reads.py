@@ -36,8 +36,13 @@ _MALFORMED_READS: dict[str, Callable[[Any], object]] = {
     "find all of text keys": lambda store: store.find_all_sessions(first_key="a"),
     "by end, inverted": lambda store: store.find_sessions_by_end(2, 1),
     "by end, of text keys": lambda store: store.find_sessions_by_end(last_key="a"),
+    "find, reverse or not": lambda store: store.find_sessions(b"k", reverse=0),
+    "find all, reverse or not": lambda store: store.find_all_sessions(reverse=None),
+    "by end, reverse or not": lambda store: store.find_sessions_by_end(reverse="yes"),
 }
 """Reads of which one argument is wrong, by what is wrong."""
+
+_ENDS = [100, 101, 102, 900]
 
 _ISOLATIONS = [None, Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED]
 
@@ -239,12 +244,16 @@ class SessionExpiryTests(SessionStoreFixtures):
 
     @staticmethod
     def _seen(reader: ReadOnlySessionStore[bytes, bytes]) -> list[list[int]]:
+        many = reader.fetch_many([b"k"] * len(_ENDS), [0] * len(_ENDS), _ENDS)
         return [
             [found.end_ms for found in reader.find_sessions(b"k")],
             [found.end_ms for found in reader.find_sessions(b"k", 0, 99, reverse=True)][::-1],
             [found.end_ms for found in reader.find_all_sessions() if found.key == b"k"],
             [found.end_ms for found in reader.find_sessions_by_end(0, 950)],
-            [end_ms for end_ms in (100, 101, 102, 900) if reader.fetch_session(b"k", 0, end_ms)],
+            [end_ms for end_ms in _ENDS if reader.fetch_session(b"k", 0, end_ms)],
+            [end_ms for end_ms, value in zip(_ENDS, many, strict=True) if value is not None],
+            # Once more: whoever keeps what was found answers from there.
+            [found.end_ms for found in reader.find_sessions(b"k")],
         ]
 
     @pytest.mark.spec("SES-8")
@@ -256,7 +265,7 @@ class SessionExpiryTests(SessionStoreFixtures):
         isolation: Isolation | None,
     ) -> None:
         """An end at the horizon is gone, the next is there, whether committed or pending."""
-        for end_ms in (100, 101, 102, 900):
+        for end_ms in _ENDS:
             store.put(b"k", 0, end_ms, b"v")
             commit_between(store)
         reader = store if isolation is None else store.read_only(isolation)
@@ -268,8 +277,8 @@ class SessionExpiryTests(SessionStoreFixtures):
         if isolation is Isolation.READ_COMMITTED:
             store.commit({})
 
-        assert first == [[101, 102, 900]] * 5
-        assert self._seen(reader) == [[102, 900]] * 5
+        assert first == [[101, 102, 900]] * 7
+        assert self._seen(reader) == [[102, 900]] * 7
 
     @pytest.mark.spec("SES-8", "ROF-9")
     def test_a_committed_facade_expires_by_committed_stream_time(self, store: Store) -> None:

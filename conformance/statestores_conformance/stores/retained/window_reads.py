@@ -36,12 +36,16 @@ _MALFORMED_READS: dict[str, Callable[[Any], object]] = {
     "all from a float": lambda store: store.fetch_all(1.0),
     "all inverted": lambda store: store.fetch_all(2, 1),
     "all of text keys": lambda store: store.fetch_all(None, None, "a"),
+    "range, reverse or not": lambda store: store.fetch_range(b"k", reverse=None),
+    "all, reverse or not": lambda store: store.fetch_all(reverse=1),
 }
 """Reads of which one argument is wrong, by what is wrong."""
 
 _TIME_RANGES = [(None, None), (10, 10), (11, 20), (20, None), (None, 9)]
 
 _KEY_RANGES = [(None, None), (b"a", b"a"), (b"a\x00", b"b"), (b"aa", None), (None, b"a\x00")]
+
+_STARTS = [100, 101, 102, 900]
 
 _ISOLATIONS = [None, Isolation.READ_COMMITTED, Isolation.READ_UNCOMMITTED]
 
@@ -180,12 +184,31 @@ class WindowReadTests(WindowStoreFixtures):
             assert back == expected[::-1]
             assert [reader.fetch(b"k", start) for start in (20, 30, 40)] == [b"new", None, b"old"]
 
+    @pytest.mark.spec("ROF-8", "WIN-9", "WIN-24")
+    def test_a_facade_fetches_what_was_put_before_it_was_made(self, store: Store) -> None:
+        """However the owner keeps several windows of one start that nobody has looked at yet."""
+        for value in (b"1", b"2"):
+            store.put_many([b"a", b"b", b"c"], [value] * 3, [10] * 3)
+            for key in (b"a", b"b", b"d"):
+                store.put(key, value, 10)
+        store.put(b"b", None, 10)
+        facade = store.read_only("read_uncommitted")
+        keys = [b"a", b"b", b"c", b"d", b"e"]
+
+        expected = [b"2", None, b"2", b"2", None]
+        assert [facade.fetch(key, 10) for key in keys] == expected
+        assert facade.fetch_many(keys, 10) == store.fetch_many(keys, 10) == expected
+        assert facade.fetch(b"a", 11) is None
+        store.put(b"a", b"3", 10)
+        assert facade.fetch(b"a", 10) == b"3"
+
 
 class WindowExpiryTests(WindowStoreFixtures):
     """What stream time has passed by the retention is gone from every read."""
 
     @staticmethod
     def _seen(reader: ReadOnlyWindowStore[bytes, bytes]) -> list[object]:
+        many = reader.fetch_many([b"k"] * len(_STARTS), _STARTS)
         return [
             [window.start_ms for window in reader.fetch_range(b"k")],
             [window.start_ms for window in reader.fetch_range(b"k", 0, 5_000, reverse=True)][::-1],
@@ -193,7 +216,8 @@ class WindowExpiryTests(WindowStoreFixtures):
             [window.start_ms for window in reader.fetch_all(0, 5_000, b"k", b"k", reverse=True)][
                 ::-1
             ],
-            [start_ms for start_ms in (100, 101, 102, 900) if reader.fetch(b"k", start_ms)],
+            [start_ms for start_ms in _STARTS if reader.fetch(b"k", start_ms)],
+            [start for start, value in zip(_STARTS, many, strict=True) if value is not None],
         ]
 
     @pytest.mark.spec("WIN-8")
@@ -205,7 +229,7 @@ class WindowExpiryTests(WindowStoreFixtures):
         isolation: Isolation | None,
     ) -> None:
         """A start at the horizon is gone, the next is there, whether committed or pending."""
-        for start_ms in (100, 101, 102, 900):
+        for start_ms in _STARTS:
             store.put(b"k", b"v", start_ms)
             commit_between(store)
         reader = store if isolation is None else store.read_only(isolation)
@@ -217,8 +241,8 @@ class WindowExpiryTests(WindowStoreFixtures):
         if isolation is Isolation.READ_COMMITTED:
             store.commit({})
 
-        assert first == [[101, 102, 900]] * 5
-        assert self._seen(reader) == [[102, 900]] * 5
+        assert first == [[101, 102, 900]] * 6
+        assert self._seen(reader) == [[102, 900]] * 6
 
     @pytest.mark.spec("WIN-8", "ROF-9")
     def test_a_committed_facade_expires_by_committed_stream_time(self, store: Store) -> None:

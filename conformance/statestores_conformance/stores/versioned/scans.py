@@ -7,6 +7,7 @@ import pytest
 
 from statestores.errors import (
     InvalidArgumentError,
+    InvalidTypeError,
     StoreClosedError,
 )
 from statestores.spi import Isolation, ReadOnlyVersionedStore
@@ -27,6 +28,20 @@ _READS: list[Callable[[ReadOnlyVersionedStore[bytes, bytes]], object]] = [
     lambda facade: facade.stream_time_ms,
 ]
 """Every kind of read."""
+
+_MALFORMED_READS: dict[str, Callable[[Any], object]] = {
+    "no key": lambda reader: reader.get(None),
+    "a text key": lambda reader: reader.get("k", 15),
+    "many, one without a key": lambda reader: reader.get_many([b"k", None], [1, 2]),
+    "as of a float": lambda reader: reader.get(b"k", 1.0),
+    "history of a text key": lambda reader: reader.history("k"),
+    "history, reverse or not": lambda reader: reader.history(b"k", reverse=None),
+    "scan of text keys": lambda reader: reader.scan_as_of(15, "a"),
+    "scan, reverse or not": lambda reader: reader.scan_as_of(reverse=1),
+    "histories of text keys": lambda reader: reader.range_history(None, "a"),
+    "histories, reverse or not": lambda reader: reader.range_history(reverse=0),
+}
+"""Reads of which one argument is of a wrong type, by what is wrong."""
 
 
 class VersionedScanTests(VersionedStoreFixtures):
@@ -216,8 +231,12 @@ class VersionedFacadeTests(VersionedStoreFixtures):
     def test_a_facade_judges_arguments_as_the_store_does(
         self, history: Store, isolation: Isolation
     ) -> None:
-        """Malformed times and inverted time ranges are refused, inverted key ranges empty."""
+        """What is malformed is refused at the call, and inverted key ranges are empty."""
         facade = history.read_only(isolation)
+        for malformed in _MALFORMED_READS.values():
+            for reader in (history, facade):
+                with pytest.raises(InvalidTypeError):
+                    malformed(reader)
         for read in (
             lambda: facade.get(b"k", -1),
             lambda: facade.history(b"k", 2, 1),
