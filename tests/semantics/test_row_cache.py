@@ -86,7 +86,20 @@ def test_rows_that_are_written_again_and_again_take_their_room_once() -> None:
         else:
             cache.refresh(hot, 30, is_read=True)
 
-    assert cache.rows == hot
+        assert cache.rows == hot
+
+
+@pytest.mark.parametrize("others", [{}, {b"new": b""}], ids=["known keys", "a new key too"])
+def test_rows_that_grow_make_room(others: dict[bytes, bytes | None]) -> None:
+    """Nobody reads the store: what is there is brought up to date, and gone when it is too much."""
+    cache = RowCache(1_000)
+    for key in (b"a", b"b"):
+        cache.keep(key, b"")
+        cache.refresh({key: b"x" * 600, **others}, 601, is_read=False)
+
+        assert held_bytes(cache) <= 1_000
+
+    assert len(cache.rows) < 2
 
 
 def test_rows_that_are_only_written_do_not_push_out_what_is_read() -> None:

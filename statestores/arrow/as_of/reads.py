@@ -151,7 +151,7 @@ def _ask_view(
     # A key without a latest row has no others; its questions stay without an answer.
     questions, places = questions[places >= 0], places[places >= 0]
     is_latest = times[questions] >= starts[places]
-    live = np.append(headers < np.uint64(DELETED), values=False)
+    live = headers < np.uint64(DELETED)
     latest = np.where(live[places], places, _NOWHERE)[is_latest]
     ends = pa.nulls(len(starts), _TIME)
     answers.add(questions[is_latest], latest, _Versions(values, starts, ends))

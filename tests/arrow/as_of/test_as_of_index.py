@@ -35,6 +35,32 @@ def test_rows_may_come_in_any_order(leave_out: list[str]) -> None:
     assert found == [None, 1, 2, 20, 20, None]
 
 
+@pytest.mark.parametrize("leave_out", [[], ["valid_to"]], ids=["ends", "starts only"])
+def test_the_latest_version_of_each_key_has_no_end(leave_out: list[str]) -> None:
+    """Of the last key as well, however ends are known."""
+    history = {**HISTORY, "value": [10, 1, 20, 2]}
+    index = AsOfIndex.from_rows(pa.table(history).drop_columns(leave_out), horizon_ms=500)
+
+    found = index.find(pa.array(["a", "b", "b"]), pa.array([400, 400, 150]))
+
+    assert found.values.to_pylist() == [2, 10, None]
+    assert found.valid_to.to_pylist() == [None, None, None]
+
+
+def test_rows_may_have_any_layout() -> None:
+    """Dictionaries, and 64-bit offsets as a large table has them: the answer is a plain column."""
+    columns: dict[str, Any] = {**HISTORY, "value": [None, "1", "20", "2"]}
+    plain = AsOfIndex.from_rows(pa.table(columns))
+    for name in ("key", "value"):
+        text = pa.array(columns[name], pa.large_string())
+        for layout in (text, pa.array(columns[name]).dictionary_encode()):
+            index = AsOfIndex.from_rows(pa.table({**columns, name: layout}))
+            asked = index.encode_keys(pa.array(["a", "b", "b"])), pa.array([150, 150, 200])
+
+            assert index.find(*asked).values == plain.find(*asked).values
+            assert index.find(*asked).values.type == pa.string()
+
+
 def test_gaps_are_gaps() -> None:
     """A reader of partitions leaves deletions out: what ended is not valid any more."""
     rows = pa.table(

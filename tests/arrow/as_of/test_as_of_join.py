@@ -250,6 +250,9 @@ def test_an_empty_batch_gains_two_empty_columns(rates: Any, asked_of: str) -> No
     assert joined.num_rows == 0
     assert joined.schema.field("value").type == pa.binary()
     assert joined.schema.field("valid_from").type == pa.int64()
+    # A table without batches, as a filter may leave it, has columns without chunks.
+    table = pa.Table.from_batches([], batch.schema)
+    assert join_as_of(asked, table, on="key", at="at").schema == joined.schema
 
 
 def test_columns_without_a_type_are_all_null(rates: Any) -> None:
