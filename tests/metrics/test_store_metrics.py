@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,6 +72,43 @@ def test_one_read_after_a_commit_is_timed(store: EngineKeyValueStore, values: Va
     assert measured["engine-get-latency-avg"] == measured["engine-get-latency-max"] > 0
     assert store._meter.engine_gets.count == 1
     assert store._engine_get == store._engine.get
+
+
+@pytest.mark.spec("MET-6")
+def test_puts_and_reads_of_every_kind_are_counted(values: Values) -> None:
+    """Each row once, by whichever method; and a read that the engine answers, not a pending one."""
+    kinds: list[tuple[Any, Callable[[Any, bytes], object], Callable[[Any, bytes], object]]] = [
+        (ss.KeyValue("s"), lambda s, k: s.put(k, b"1"), lambda s, k: s.get(k)),
+        (ss.TimestampedKeyValue("s"), lambda s, k: s.put(k, b"1", 5), lambda s, k: s.get(k)),
+        (
+            ss.Versioned("s", history_retention_ms=10),
+            lambda s, k: s.put(k, b"1", 5),
+            lambda s, k: s.get(k),
+        ),
+        (
+            ss.Window("s", window_size_ms=5, retention_ms=10),
+            lambda s, k: s.put(k, b"1", 5),
+            lambda s, k: s.fetch(k, 5),
+        ),
+        (
+            ss.Session("s", retention_ms=10),
+            lambda s, k: s.put(k, 5, 6, b"1"),
+            lambda s, k: s.fetch_session(k, 5, 6),
+        ),
+    ]
+    for specification, put, read in kinds:
+        with open_on_engine(MemoryEngine(), specification) as store:
+            for key in (b"a", b"b", b"a"):
+                put(store, key)
+            read(store, b"a")
+            pending = values(store)
+            for key in (b"c", b"d"):
+                read(store, key)
+            measured = values(store)
+
+            counted = [each["put-total"] for each in (pending, measured)]
+            counted += [each["engine-get-total"] for each in (pending, measured)]
+            assert (specification.kind, counted) == (specification.kind, [3, 3, 0, 2])
 
 
 @pytest.mark.spec("MET-6")

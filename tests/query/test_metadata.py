@@ -29,6 +29,7 @@ from statestores.query.metadata import (
     StoreMetadata,
     choose,
 )
+from statestores.query.metadata.signs_of_life import SignsOfLife
 from statestores_conformance.many_cases import for_each
 
 COUNTS = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
@@ -141,6 +142,20 @@ def test_metadata_says_who_has_a_store_and_a_key() -> None:
     assert known.lags("counts")[1] == {"one": 30, "two": 0, "three": 90}
     with pytest.raises(UnknownStateStoreError):
         known.query_metadata_for_key(ss.KeyValue("other", key=ss.utf8), "a")
+    wrong: list[Any] = [-1, 2, True, "0", None]
+    for partition in wrong:
+        with pytest.raises(InvalidArgumentError, match="has the partitions 0 to 1"):
+            known.query_metadata_for_partition("counts", partition)
+
+
+def test_a_lag_is_known_when_both_ends_are() -> None:
+    """An instance that does not know one of them is not up to date, nor is it an error."""
+    lags = [
+        PartitionMetadata(role=Role.STANDBY, current_offset=current, end_offset=end).offset_lag
+        for current, end in [(3, 5), (None, 5), (3, None), (None, None), (5, 3)]
+    ]
+
+    assert lags == [2, None, None, None, 0]
 
 
 def of(name: str, role: Role, lag: int | None = 0, **also: Any) -> Candidate:
@@ -197,6 +212,20 @@ class Clock:
     def __call__(self) -> float:
         """Return the time."""
         return self.seconds
+
+
+@pytest.mark.spec("SRV-3")
+def test_a_lease_is_over_once_it_has_passed() -> None:
+    """To the millisecond: whose lease ends now is dead, and silent a moment after the last one."""
+    clock = Clock()
+    clock.seconds = 0.0
+    seen = SignsOfLife(lease_ms=1, clock=clock)
+    seen.see(7, ONE)
+    told = []
+    for clock.seconds in (0.0009, 0.001, 0.003, 0.003001):
+        told.append((sorted(seen.alive()), seen.silent(3)))
+
+    assert told == [(["one"], {}), ([], {}), ([], {}), ([], {"one": 7})]
 
 
 @pytest.mark.spec("SRV-3")
