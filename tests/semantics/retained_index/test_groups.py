@@ -291,3 +291,29 @@ def test_progress_comes_back(engine: Engine, progress: RetainedProgress) -> None
     engine.apply({PROGRESS_ROW: progress.pack()}, Durability.PROCESS_CRASH)
 
     assert read_retained_progress(engine) == progress
+
+
+@pytest.mark.spec("LAY-20", "WIN-18")
+def test_a_row_that_was_named_by_itself_is_named_again_when_it_is_put_again(
+    engine: Engine,
+) -> None:
+    """A small commit names it alone, its deletion takes the name, and a large commit puts it again.
+
+    While rows of other spans are kept in memory. Were it taken for one of a group, it would have no
+    name any more, and stay in the engine for ever.
+    """
+    store = opened(engine)
+    for number in range(4):
+        time_ms = 10_000 + number * 10 * SPAN_MS
+        later_ms = time_ms + 2 * SPAN_MS
+        store.fetch(b"nobody", time_ms)  # rows of a store that is read are kept
+        put_many(store, 40, time_ms)
+        store.put(b"k", b"v", later_ms)
+        store.commit({})
+        store.put(b"k", None, later_ms)
+        put_many(store, 40 * (number % 2), later_ms)
+        store.put(b"k", b"again", later_ms)
+        put_many(store, 40, later_ms)
+
+        check(engine)
+        assert store.fetch(b"k", later_ms) == b"again"
