@@ -110,3 +110,15 @@ def test_memory_for_sessions_is_bounded() -> None:
     cache.drop(list(cache.by_key))
 
     assert cache._held_bytes == 0
+
+
+@pytest.mark.spec("SES-8")
+def test_a_session_at_the_horizon_is_found_again() -> None:
+    """The conformance suite reads without a cache, and so does not see a bound of it."""
+    store = open_on_engine(load_backend("memory").open("unused"), Session("s", retention_ms=9))
+    for end_ms in (100, 101):
+        store.put(b"k", 0, end_ms, b"v")
+    for latest_ms, expected in ((109, [101]), (110, [])):
+        store.put(b"x", 0, latest_ms, b"v")
+        for _ in range(2):
+            assert [found.end_ms for found in store.find_sessions(b"k")] == expected
