@@ -32,6 +32,8 @@ _DECIDED = {
     "auto.offset.reset": "pass it as offset_reset",
     "isolation.level": "what is not committed is not processed",
     "enable.idempotence": "a changelog must have the order of the store's commits",
+    "max.in.flight": "of two requests under way, the client may lose the first",
+    "max.in.flight.requests.per.connection": "of two under way, the client may lose the first",
     "transactional.id": "it is made of the topology's name and the instance's",
     "on_delivery": "deliveries are part of the commit",
 }
@@ -133,7 +135,7 @@ class ClientSettings:
             settings["batch.size"] = largest_batch
         if transactional_id is not None:
             settings |= {"transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS}
-        settings |= {**self._common, **self._own["producer"], "enable.idempotence": True}
+        settings |= {**self._common, **self._own["producer"], **_LOSES_NOTHING}
         if transactional_id is not None:
             settings["transactional.id"] = transactional_id
         return {**settings, "bootstrap.servers": self.bootstrap_servers}
@@ -169,6 +171,13 @@ class ClientSettings:
         }
 
 
+_LOSES_NOTHING = {
+    "enable.idempotence": True,
+    # Of several, a broker may refuse the first, which it does not lead the partition for yet, and
+    # take the second: it knows nothing of this producer there, so any sequence number will do. The
+    # client then takes the first for delivered, too (see the caveats).
+    "max.in.flight.requests.per.connection": 1,
+}
 _READS_COMMITTED = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,

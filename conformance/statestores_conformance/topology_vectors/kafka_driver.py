@@ -50,8 +50,10 @@ class KafkaDriver(DriverOfRuns):
         self._seen: dict[str, int] = {}
         self._runs = 0
         client: dict[str, Any] = {"bootstrap.servers": bootstrap_servers, "log_level": 3}
-        # Idempotent: what is sent again must not come behind what was sent after it.
-        self._producer = Producer({**client, "linger.ms": 0, "enable.idempotence": True})
+        # Idempotent: what is sent again must not come behind what was sent after it. And one at a
+        # time: of more, the first may be lost (KFK-38).
+        alone = {"enable.idempotence": True, "max.in.flight.requests.per.connection": 1}
+        self._producer = Producer({**client, "linger.ms": 0, **alone})
         self._consumer = Consumer({**client, **_READER})
         self._stack.callback(self._consumer.close)
 

@@ -108,7 +108,7 @@ def test_who_waits_for_another_partition_holds_no_more(
         wait_for(
             lambda: len(seen) >= 500,
             "all of the one, before the other",
-            # It was in vain once in some hundred runs, and nobody knew why.
+            # It was in vain once in some hundred runs: the topic lacked a record (KFK-38).
             lambda: (
                 len(seen),
                 seen == [*range(1, len(seen) + 1)],

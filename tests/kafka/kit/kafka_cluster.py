@@ -70,7 +70,12 @@ class TestCluster:
 
     def producer(self, **settings: Any) -> Producer:
         """Return a producer that keeps the order of its records, also where one is sent again."""
-        common = {"bootstrap.servers": self.address, "enable.idempotence": True, "linger.ms": 1}
+        common = {
+            "bootstrap.servers": self.address,
+            "enable.idempotence": True,
+            "max.in.flight.requests.per.connection": 1,  # of more, the first may be lost (KFK-38)
+            "linger.ms": 1,
+        }
         return Producer({**common, **_OF_A_TEST, **settings})
 
     @cached_property
@@ -85,9 +90,18 @@ class TestCluster:
         *,
         partition: int | None = None,
     ) -> None:
-        """Append *records*, each to the partition of its key, or to *partition*."""
+        """Append *records*, each to the partition of its key, or to *partition*.
+
+        They are there when it returns.
+        """
         producer = self._appending
         count = topic.partitions or 1
+        lost: list[KafkaError] = []
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                lost.append(error)
+
         for record in records:
             key = encoded(topic.key, record.key)
             place = partition
@@ -102,8 +116,11 @@ class TestCluster:
                 place,
                 timestamp=stamp,
                 headers=headers or [],
+                on_delivery=delivered,
             )
         producer.flush()
+
+        assert lost == []
 
     def read(
         self, topic: Topic[Any, Any], partition: int | None = None, *, committed: bool = True

@@ -77,3 +77,5 @@ class ThreadedInstance:
     ) -> None:
         self.runner.stop()
         self._thread.join(60)
+        if error is not None and self.failure is not None:
+            error.add_note(f"the instance has failed: {self.failure!r}")
