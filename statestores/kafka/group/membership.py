@@ -13,16 +13,14 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from statestores.errors import (
-    BrokerError,
-    InstanceFencedError,
-)
+from statestores.errors import BrokerError, InstanceFencedError
 from statestores.kafka.broker_errors import broker_error, error_of, settings_error
 from statestores.kafka.client_settings import CLIENT_LOGGER
 from statestores.kafka.group.back_pressure import BackPressure, wake
 from statestores.kafka.group.co_partitions import has_all_partitions
 from statestores.kafka.group.members import GroupMembers
 from statestores.kafka.group.poll_errors import check_passes
+from statestores.kafka.group.silence import Silence
 from statestores.kafka.messages import offset_of, place_of
 from statestores.kafka.plan import Plan, TaskKey
 from statestores.kafka.readers import consumed
@@ -35,6 +33,8 @@ _POLL_RECORDS = 10_000
 _RESTORING_SECONDS = 0.01
 """How long a poll waits while a task is restored that is to begin at once."""
 _GIVING_BACK_SECONDS = 10.0
+_LATER = frozenset({KafkaError._STATE, KafkaError._OUTDATED, KafkaError._PREV_IN_PROGRESS})  # noqa: SLF001  # their names
+"""What a seek is told of a partition that the client begins to read just now, or gives up."""
 _QUIET_SECONDS = 0.02
 """How long nothing may come of the group before a member that has given up everything is closed."""
 
@@ -80,6 +80,7 @@ class Membership:
         except KafkaException as error:
             raise settings_error(error) from error
         self._back_pressure = BackPressure(self._consumer)
+        self._silence = Silence(self._consumer)
         self._consumer.subscribe(
             plan.subscription,
             on_assign=self._on_assign,
@@ -103,6 +104,11 @@ class Membership:
         has_begun = self.tasks.begin_restored()
         if self.tasks.restoring or len(self.tasks.by_place) < len(self._owned):
             self._check_whole()
+        if self._silence.is_due and not self.is_paused:
+            place = self._silence.find(self.tasks.by_place, self._ends, self._back_pressure.held)
+            if place is not None:  # as if it had not been read before
+                self.tasks.to_seek[place] = self.tasks.by_place[place].accepted[place]
+                self._asleep.add(place)
         self._seek()
         if not self._owned:
             self._group.look()
@@ -259,6 +265,7 @@ class Membership:
                 place = place_of(message)
                 if place in self.tasks.by_place:
                     self._ends[place] = offset_of(message)
+                    self._silence.heard(place)
             else:
                 check_passes(error, place_of(message))
         for pair, found in by_place.items():
@@ -266,6 +273,7 @@ class Membership:
             task = self.tasks.by_place.get(place)
             if task is None:
                 continue  # its task begins by seeking
+            self._silence.heard(place)
             following = task.accepted[place]
             if self._has_changed or place in self.tasks.to_seek or offset_of(found[-1]) < following:
                 # Polled before what is now, or too early; a part may be missing in front.
@@ -282,7 +290,7 @@ class Membership:
             try:
                 self._consumer.seek(KafkaPartition(*place, offset))
             except KafkaException as error:
-                if error_of(error).code() != KafkaError._STATE:  # noqa: SLF001  # its name
+                if error_of(error).code() not in _LATER:
                     raise broker_error(f"go to offset {offset} of {place}", error) from error
                 continue  # it is not being read yet
             del self.tasks.to_seek[place]

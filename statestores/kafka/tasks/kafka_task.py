@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import ExitStack
+from operator import lt
 from time import perf_counter_ns
 from typing import Any
 
@@ -81,12 +82,16 @@ class KafkaTask(Closing):
         self._writer.has_emitted = False
 
     def accept(self, place: TopicPartition, messages: list[Message]) -> None:
-        """Have *messages* of one partition wait, in order; what waits already is left out."""
+        """Have *messages* of one partition wait, in order; what waits already is left out.
+
+        The client may have gone back in the middle of them, and then has some of them twice.
+        """
         following = self.accepted[place]
-        if offset_of(messages[0]) < following:
-            messages = [message for message in messages if offset_of(message) >= following]
-        if messages:
+        offsets = list(map(offset_of, messages))
+        if offsets[0] < following or not all(map(lt, offsets, offsets[1:])):
+            messages = _ascending(messages, following)
             offsets = list(map(offset_of, messages))
+        if messages:
             self.accepted[place] = offsets[-1] + 1
             records = list(map(record_of, messages))
             self._bytes[place].add(self.accepted[place], records)
@@ -182,3 +187,14 @@ class KafkaTask(Closing):
         with ExitStack() as stack:
             stack.callback(self.stores.close)
             stack.callback(self.runtime.close)
+
+
+def _ascending(messages: list[Message], following: int) -> list[Message]:
+    """Return those of *messages* that are behind all before them, from *following* on."""
+    found = []
+    for message in messages:
+        offset = offset_of(message)
+        if offset >= following:
+            found.append(message)
+            following = offset + 1
+    return found
