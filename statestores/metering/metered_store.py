@@ -34,6 +34,7 @@ class MeteredStore(StateStore):
         self._engine_gets = 0
         self._dropped = 0
         self._below_horizon = 0
+        self._commit_began_ns: int | None = None  # of a commit that is not measured yet
         self._meter = StoreMeter()
         self.count_iterator = self._meter.iterators.add
 
@@ -46,8 +47,11 @@ class MeteredStore(StateStore):
         finally:
             self._put_step = 1
 
-    def _measure_commit(self, began_ns: int, rows: int) -> None:
-        """Count a commit of *rows* rows that has succeeded, before the writes are forgotten."""
+    def _measure_commit(self, rows: int) -> None:
+        """Count a commit of *rows* rows that is there, once, before the writes are forgotten."""
+        began_ns, self._commit_began_ns = self._commit_began_ns, None
+        if began_ns is None:
+            return
         now_ns = perf_counter_ns()
         meter = self._meter
         meter.rows += rows

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 import statestores as ss
-from statestores.errors import OffsetRegressionError
+from statestores.errors import OffsetRegressionError, StorageError
 from statestores.metrics import MetricSource
 from statestores.semantics import open_on_engine
 from statestores.semantics.key_value.store import EngineKeyValueStore
+from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, Moment
 from statestores_memory import MemoryEngine
 
 Values = Callable[[MetricSource], dict[str, int | float]]
@@ -41,6 +42,26 @@ def test_puts_and_commits_are_counted_exactly(store: EngineKeyValueStore, values
     assert measured["uncommitted-bytes"] == 3
     assert measured["commit-latency-max"] >= measured["commit-latency-avg"] > 0
     assert measured["put-rate"] == 8.0
+
+
+@pytest.mark.spec("MET-6", "COM-43")
+@pytest.mark.parametrize("moment", Moment)
+def test_a_commit_that_raised_counts_if_it_is_there(values: Values, moment: Moment) -> None:
+    """It was not counted: fewer rows than the engine has been given."""
+    engine = FaultyEngine(MemoryEngine())
+    with open_on_engine(engine, ss.KeyValue("counts")) as store:
+        engine.plan(Fault(call="apply", at=1, moment=moment))
+        store.put(b"a", b"1")
+        with pytest.raises(StorageError):
+            store.commit({})
+        measured = values(store)
+
+        count = 1 if moment is Moment.AFTER else 0
+        assert measured["committed-rows-total"] == count
+        assert measured["committed-bytes-total"] == 2 * count
+        assert measured["commit-total"] == count
+        store.commit({PARTITION: 1})
+        assert values(store)["commit-total"] == count + 1
 
 
 @pytest.mark.spec("MET-6")

@@ -14,6 +14,7 @@ from statestores.semantics.every_kind.sorted_rows import SortedRows
 from statestores.semantics.rows.layout import DATA, END, HISTORY
 from statestores.spi import Durability, WriteBatch
 from statestores_conformance.engine.interruption import interrupt
+from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, Moment
 from statestores_memory import MemoryEngine
 
 RETENTION_MS = 300
@@ -96,6 +97,26 @@ def test_what_was_loaded_expired_goes_though_commits_fail(
 
                 assert engine.refused == 1
                 assert len(engine.rows()) == (9 if specification.kind == "versioned" else 0)
+
+
+@pytest.mark.spec("VRS-14")
+def test_rows_that_were_not_loaded_owe_nothing(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    """Rows loaded in bulk that never got there had the next commits look for what had expired.
+
+    Those that raised and are there are owed for, and once.
+    """
+    bulk = SortedRows(lowest_ms=0, highest_ms=9 * RETENTION_MS, removals=7)
+    for moment in Moment:
+        with subtests.test(moment=moment):
+            engine = FaultyEngine(MemoryEngine.open(tmp_path / moment.value))
+            with open_on_engine(engine, KINDS[0]) as store:
+                engine.plan(Fault(call="apply", at=1, moment=moment))
+                with pytest.raises(StorageError):
+                    store.commit_rows(bulk, {})
+
+                assert store._vacuum.owed == (7 if moment is Moment.AFTER else 0)
+                store.commit_rows(bulk, {})
+                assert store._vacuum.owed == (14 if moment is Moment.AFTER else 7)
 
 
 @pytest.mark.spec("VRS-14")

@@ -67,7 +67,7 @@ class UnmeasuredStore(EngineKeyValueStore):
                 return self.guarded(merge(stored, overlay, reverse=reverse))
         return stored
 
-    def _measure_commit(self, began_ns: int, rows: int) -> None:
+    def _measure_commit(self, rows: int) -> None:
         pass
 
 

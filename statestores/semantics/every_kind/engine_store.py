@@ -170,10 +170,10 @@ class EngineStore(TruncatingStore[K, V]):
             self._add_metadata(rows, staged)
             self.commits += 1
             reach("commit.apply.before")
-            batch = rows
+            batch, self._commit_began_ns = rows, began_ns
             self._give(batch, durability)
             reach("commit.apply.after")
-            self._measure_commit(began_ns, len(batch))
+            self._measure_commit(len(batch))
             self._end_commit(staged)
             return None if journal is None else self._offsets.get(journal.partition)
         except BaseException as error:  # also an interrupt that came after the engine was done
@@ -270,9 +270,7 @@ class EngineStore(TruncatingStore[K, V]):
         return judge_offsets(self.name, offsets, self._offsets, self._journal)
 
     def _add_metadata(
-        self,
-        batch: CommitBatch,
-        staged: Mapping[TopicPartition, int | None],
+        self, batch: CommitBatch, staged: Mapping[TopicPartition, int | None]
     ) -> None:
         """Add the rows of the offsets and the position to *batch*."""
         for partition, offset in staged.items():
@@ -329,6 +327,7 @@ class EngineStore(TruncatingStore[K, V]):
             stored = self._engine.get_many(list(batch))
             is_there = bool(batch) and stored == list(batch.values())
             if is_there:
+                self._measure_commit(len(batch))
                 # Also of the changelog, if the batch came through one: then it has the offset.
                 self._is_journaled, self._is_applied, self._is_told = False, True, False
                 self._note_commit()
@@ -338,7 +337,7 @@ class EngineStore(TruncatingStore[K, V]):
             self._forget_cached()
             if position != self._committed_position:
                 self._position = position  # still to be committed
-        self._unsettled = None
+        self._unsettled = self._commit_began_ns = None
         return is_there
 
     def _has_something_to_journal(self) -> bool:

@@ -80,6 +80,7 @@ class EngineVersionedStore(VersionedReads, VacuumedCommits, VersionedStore[bytes
         self._cache = cache or RowCache(DEFAULT_READ_CACHE_BYTES)
         self._cached = self._cache.rows
         self._committing = {}
+        self._left = 0
         self._pending = {}
 
     @property

@@ -41,6 +41,9 @@ class VacuumedCommits(TimedStore):
     _next_progress: Progress
     """What a commit under way will have stored."""
 
+    _left: int
+    """How many rows it leaves to be removed."""
+
     def _has_pending_writes(self) -> bool:
         return bool(self._pending)
 
@@ -53,11 +56,18 @@ class VacuumedCommits(TimedStore):
 
     def _note_commit(self) -> None:
         self._vacuum.note_commit()
+        self._owe_removals()
+
+    def _owe_removals(self) -> None:
+        """Owe what a commit of encoded rows has left to be removed, which is there now."""
+        self._vacuum.owed += self._left
+        self._left = 0
 
     def _forget_progress(self) -> None:
         self._progress = self._next_progress = Progress()
 
     def _pending_rows(self) -> dict[bytes, bytes | None]:
+        self._left = 0
         progress: Progress = replace(self._progress, stream_time_ms=self._stream_time)
         horizon = self._stream_time - self._retention_ms
         resolved = resolve(self._seeks, self._cached, self._pending, progress, horizon)
@@ -80,7 +90,7 @@ class VacuumedCommits(TimedStore):
         return self._vacuum.owed > 0
 
     def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
-        self._vacuum.owed += rows.removals
+        self._left = rows.removals
         highest = max(self._stream_time, rows.highest_ms)
         self._next_progress = progress = replace(self._progress, stream_time_ms=highest)
         progress.lower(rows.lowest_ms)
@@ -90,6 +100,7 @@ class VacuumedCommits(TimedStore):
         if committed:
             self._progress = self._next_progress
             self._vacuum.end_commit()
+            self._owe_removals()
             self._cache.take(self._committing, self._uncommitted_bytes)
             self._committing = {}
         self._stream_time = self._progress.stream_time_ms
