@@ -23,6 +23,10 @@ _UNANSWERED = (
 )
 _FORBIDDEN = "; give the user of these settings the right, or use those of another one"
 
+_GONE = (
+    "; the topic was deleted, or has fewer partitions: create it again as it was, and start again"
+)
+
 _ADVICE = {
     **dict.fromkeys(
         (
@@ -43,6 +47,14 @@ _ADVICE = {
             KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         ),
         _FORBIDDEN,
+    ),
+    **dict.fromkeys(
+        (
+            KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001  # as above
+            KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001  # as above
+            KafkaError.UNKNOWN_TOPIC_OR_PART,
+        ),
+        _GONE,
     ),
 }
 """What whoever starts an instance can do about an error of these."""

@@ -206,6 +206,22 @@ def plan_with_topics(
     return Plan(graph, counts, limits)
 
 
+def check_topics_are_there(plan: Plan, cluster: "Cluster") -> None:
+    """Accept that the cluster still has all topics of *plan*.
+
+    Raises:
+        TopologyMismatchError: It has not.
+        BrokerError: It does not answer, or does not let us look.
+    """
+    names = {*plan.counts, *plan.changelogs}
+    gone = sorted(names - cluster.partitions(names).keys())
+    if gone:
+        raise TopologyMismatchError(
+            f"the cluster has no topic {', '.join(map(repr, gone))} any more; create again what "
+            "the topology reads and writes, with as many partitions as it had, and start again"
+        )
+
+
 def _written(graph: Graph, internal: Iterable[InternalTopic]) -> set[str]:
     """Return the names of all topics that instances write."""
     outer = [topic.name for part in graph.sub_topologies for topic in part.sink_topics]

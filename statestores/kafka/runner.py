@@ -29,7 +29,7 @@ from statestores.kafka.cluster import Cluster
 from statestores.kafka.global_tables import GlobalTables
 from statestores.kafka.group.stay import Stay, StayOptions
 from statestores.kafka.identity import claim
-from statestores.kafka.plan import Plan, TaskKey, plan_with_topics
+from statestores.kafka.plan import Plan, TaskKey, check_topics_are_there, plan_with_topics
 from statestores.kafka.progress import KafkaProgress
 from statestores.kafka.run_arguments import (
     ChangelogFormat,
@@ -257,6 +257,7 @@ class KafkaRunner:
                     if self._stopping.is_set():  # what it has not committed, the next one does
                         CLIENT_LOGGER.warning(_ENDED, error)
                         return self.report()
+                    check_topics_are_there(plan, cluster)  # else no other client can help
                     self._rejoins += 1
                     CLIENT_LOGGER.warning("this instance joins the group anew: %s", error)
                 else:

@@ -310,7 +310,7 @@ class PlainWriter(_Producing):
             InvalidOptionError: The client refuses its settings.
         """
         super().__init__(settings.producer(None, largest_batch), settings.largest_bytes)
-        self._failure: KafkaError | None = None
+        self._failure: StateStoreError | None = None
 
     def write(
         self,
@@ -326,14 +326,14 @@ class PlainWriter(_Producing):
         try:
             self._produce(place, key, value, time_ms, headers, tell)
         except KafkaException as error:
-            self._failure = self._failure or error_of(error)
+            self._failure = self._failure or broker_error(f"write to {place[0]!r}", error)
 
     def poll(self) -> None:
         """See `Writer.poll`."""
         try:
             self._producer.poll(0)
         except KafkaException as error:
-            self._failure = self._failure or error_of(error)
+            self._failure = self._failure or broker_error("write records", error)
 
     @property
     def has_failed(self) -> bool:
@@ -351,14 +351,14 @@ class PlainWriter(_Producing):
                 )
         failure, self._failure = self._failure, None
         if failure is not None:
-            raise broker_error("write records", KafkaException(failure))
+            raise failure
 
     def _flushed(self) -> int:
         """Return how many records still wait."""
         try:
             return self._producer.flush(REQUEST_SECONDS)
         except KafkaException as error:
-            self._failure = self._failure or error_of(error)
+            self._failure = self._failure or broker_error("write records", error)
             return 0
 
     def commit_offsets(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
@@ -378,7 +378,8 @@ class PlainWriter(_Producing):
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self._failure is None:
-            self._failure = error
+            doing = f"write to {message.topic()!r}"
+            self._failure = broker_error(doing, KafkaException(error))
 
     def _and_then(
         self, delivered: Callable[[KafkaError | None, Message], None]

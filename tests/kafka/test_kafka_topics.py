@@ -1,14 +1,16 @@
 """Topics: the internal ones, what others take of a record, and what is deleted of them."""
 
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka_cluster import TestCluster, wait_for
 from kafka_shop import Shop
+from kafka_threads import ThreadedInstance
 
 import statestores as ss
-from statestores.errors import TopologyMismatchError
+from statestores.errors import StateStoreError, TopologyMismatchError
 from statestores.kafka import run
 from statestores.kafka.client_settings import ClientSettings
 from statestores.kafka.cluster import Cluster
@@ -119,3 +121,39 @@ def test_records_before_an_offset_are_deleted_and_no_others(cluster: TestCluster
 
     assert wait_for(lambda: asked.starts([place])[place], "the deletion") == 3
     assert asked.ends([place], committed=True) == {place: 5}
+
+
+@pytest.mark.spec("KFK-40")
+@pytest.mark.parametrize(
+    "guarantee", [pytest.param("exactly_once", marks=pytest.mark.long), "at_least_once"]
+)
+def test_an_output_that_was_deleted_is_named(
+    cluster: TestCluster, tmp_path: Path, guarantee: str
+) -> None:
+    """Nobody said which: "Local: Unknown partition", or a rejoin every 20 seconds, six times."""
+    name = cluster.name("deleted")
+    numbers = Topic(f"{name}-in", key=ss.utf8, value=ss.int64, partitions=1)
+    output = Topic(f"{name}-out", key=ss.utf8, value=ss.int64, partitions=1)
+    cluster.create(numbers, output)
+    topology = Topology(name)
+    topology.stream(numbers).to(output)
+    cluster.append(numbers, [Record("k", 1, 1)])
+    with ThreadedInstance(
+        cluster,
+        topology,
+        tmp_path,
+        guarantee=guarantee,
+        settings={} if guarantee == "exactly_once" else {"topic.metadata.propagation.max.ms": 100},
+    ) as instance:
+        wait_for(lambda: cluster.read(output), "the first number")
+        [deleted] = cluster.admin.delete_topics([output.name]).values()
+        deleted.result()
+        for number in range(2, 1_000):
+            cluster.append(numbers, [Record("k", number, number)])
+            if instance.failure is not None:
+                break
+            time.sleep(0.1)
+
+    assert isinstance(instance.failure, StateStoreError)
+    assert repr(output.name) in str(instance.failure)
+    assert "start again" in str(instance.failure)
