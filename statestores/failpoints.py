@@ -94,6 +94,7 @@ FAILPOINTS: dict[str, str] = {
     "reshard.built": "all new partitions are on disk, and the root names the old ones",
     "objects.reshard.exchanged": "an object has rows that a reshard moves, and others are not put",
     "objects.reshard.announced": "the root says that a log may have ended, and it goes on",
+    "objects.reshard.fenced": "an operator knows of a reshard of a store that is not its anchor",
     "objects.reshard.ended": "a log has ended, and the root does not name the next one yet",
     "reshard.noted": "the root names the new partitions, and the old ones are there still",
     "reshard.retired": "an old partition has no name any more, and its files are there still",

@@ -14,9 +14,8 @@ from statestores.object_log.log import ObjectLog
 from statestores.object_log.view import View
 from statestores.reading.partition_places import ObjectPartition, PartitionPlace
 from statestores.reading.partition_reader import PartitionReader
+from statestores.resharding.operators import settled_operators
 from statestores.resharding.refusals import (
-    recorded_batches,
-    refuse_lacking,
     refuse_recorded_batches,
     refuse_recorded_commits,
     refuse_records,
@@ -63,9 +62,8 @@ def fenced(root: StateRoot, store: str, timeout_ms: int) -> Iterator[Fenced]:
     if root.storage is not None:
         log = root.object_log(store)
         refuse_records(log.storage, store)
-        recorded = recorded_batches(root, store)
         view = log.view(numbers)
-        refuse_lacking(root, store, recorded, view)
+        settled_operators(root, log.storage, store, view)
         yield seen_in(log, view)
         return
     with ExitStack() as held:

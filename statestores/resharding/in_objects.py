@@ -3,7 +3,7 @@
 Nobody is kept from writing, and nothing is held: there is no lock there. The content is taken from
 one view of the log, in which no partition has an owner, and the entry that ends this log, by which
 the new one counts, is put only behind that view. Whoever writes meanwhile, or opens a partition,
-comes first, and the reshard raises.
+comes first, and the reshard raises. An operator of a query is fenced by the log of its anchor.
 """
 
 import logging
@@ -32,7 +32,8 @@ from statestores.object_log.names import write_id
 from statestores.object_log.view import View
 from statestores.resharding.fence import seen_in
 from statestores.resharding.object_exchange import ObjectExchange
-from statestores.resharding.refusals import refuse_operators, refuse_records
+from statestores.resharding.operators import keep_operators_out, settled_operators
+from statestores.resharding.refusals import refuse_records
 from statestores.resharding.work import ReshardReport, Work
 from statestores.state_root import StateRoot
 
@@ -57,8 +58,8 @@ def reshard_in_objects(
     view = when_unlocked(
         lambda: _unowned(log), timeout_ms, f"the reshard of {store!r}", "timeout_ms"
     )
-    refuse_operators(log.storage, store, view)
     refuse_records(log.storage, store)
+    operators = settled_operators(root, log.storage, store, view)
     generation = write_id(view.next, unique_id())
     made = ObjectLog(
         storage=log.storage,
@@ -93,6 +94,7 @@ def reshard_in_objects(
         reach("objects.reshard.announced")
         # What was recorded since is of an owner that the end finds, or that was fenced before.
         refuse_records(log.storage, store)
+        keep_operators_out(operators, log.storage, store)
         may_count = True
         run(end_log(log.names, view, end), log.storage)
     except BaseException as error:

@@ -1,14 +1,12 @@
 """What refuses a reshard, by name: stores that nobody partitions, and commits half made."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.files.durable_json import read_fields
 from statestores.generations import current_home
-from statestores.object_log.driver import run
-from statestores.object_log.view import View
 from statestores.partitioning import partitioner_by_name
 from statestores.root_document import (
     MAX_PARTITIONS,
@@ -18,8 +16,6 @@ from statestores.root_document import (
     Placement,
     StoreEntry,
 )
-from statestores.staging.operator_record import OperatorNames, OperatorRecord
-from statestores.staging.operator_steps import find_anchor, find_last
 from statestores.staging.write_intent import read_intent
 from statestores.state_root import StateRoot
 from statestores.storage import Found, ObjectStorage
@@ -123,82 +119,6 @@ def refuse_recorded_batches(root: Path, store: str, batches: Mapping[str, int]) 
                     f"{name!r} does not have yet ({str(file)!r}); start its query once, which "
                     "carries it out, and then try again"
                 )
-
-
-def recorded_batches(root: StateRoot, store: str) -> list[tuple[OperatorNames, OperatorRecord]]:
-    """Return the last micro-batches of operators of Spark that change *store*, in an object store.
-
-    What is seen of a store afterwards has them, unless they are still to be carried out.
-
-    Raises:
-        StateStoreError: They cannot be read.
-    """
-    storage = root.storage
-    found: list[tuple[OperatorNames, OperatorRecord]] = []
-    if storage is None:
-        return found
-    for each in storage.list(f"{OPERATORS_DIRECTORY}/"):
-        names = OperatorNames(each.name.split("/")[1], storage.url)
-        if each.name != names.anchor:
-            continue
-        anchor = run(find_anchor(names), storage)
-        if anchor is None:
-            continue
-        record = run(find_last(names, root.object_log(anchor).names, ()), storage).record
-        if record is not None and store in record.stores:
-            found.append((names, record))
-    return found
-
-
-def refuse_lacking(
-    root: StateRoot,
-    store: str,
-    recorded: Iterable[tuple[OperatorNames, OperatorRecord]],
-    view: View,
-) -> None:
-    """Accept a *store* that, seen as *view*, has the micro-batches *recorded*.
-
-    So must the other stores of an operator: copies of two would have half of one for ever.
-
-    Raises:
-        InvalidArgumentError: A driver has died before it could carry one out.
-        StateStoreError: It cannot be found out.
-    """
-    for names, record in recorded:
-        for name in (each for each, part in record.stores.items() if part.staged):
-            seen = view if name == store else root.object_log(name).view(())
-            if seen.batches.get(names.stream, -1) < record.number:
-                raise InvalidArgumentError(
-                    f"the operator {names.operator!r} has committed a micro-batch that {name!r} "
-                    f"does not have yet ({names.log.shown(names.record(record.number))}); start "
-                    "its query once, which carries it out, and then try again"
-                )
-
-
-def refuse_operators(storage: ObjectStorage, store: str, view: View) -> None:
-    """Accept a *store*, seen as *view*, that no operator of Spark's queries has.
-
-    An operator's micro-batches name partitions, and those of a store may come after those of
-    another, so they are not to be told from the store's before and after a reshard.
-
-    Raises:
-        InvalidArgumentError: One has.
-        StorageError: It cannot be found out.
-    """
-    prefix = f"{OPERATORS_DIRECTORY}/"
-    found = next((stream for stream in view.batches if stream.startswith(prefix)), None)
-    for each in storage.list(prefix) if found is None else ():
-        parts = each.name.split("/")
-        if {"anchor", "records"}.intersection(parts[2:3]) and _names(storage, each.name, store):
-            found = each.name
-            break
-    if found is not None:
-        raise InvalidArgumentError(
-            f"the operator {found.split('/')[1]!r} of a query of Spark keeps state in {store!r}, "
-            f"and its micro-batches are by the partitions of {storage.url!r}; reshard a copy of "
-            "the store into a state root in a directory (to=..., or --to), or begin with a new "
-            "state and a new checkpoint"
-        )
 
 
 def _names(storage: ObjectStorage, name: str, store: str) -> bool:

@@ -70,7 +70,7 @@ class PinnedChangelog(ReadOnlyChangelog):
     @property
     def first_offset(self) -> int:
         """The lowest offset that is still there."""
-        return 0 if self._plain is None else self._plain.first_offset
+        return self._log.first_offset() if self._plain is None else self._plain.first_offset
 
     @property
     def end_offset(self) -> int:

@@ -58,6 +58,11 @@ class OperatorNames:
         return f"{self.stream}/store"
 
     @property
+    def fence(self) -> str:
+        """The stream by which the log of the anchor, and those of the others, know of reshards."""
+        return f"{self.stream}/fence"
+
+    @property
     def _prefix(self) -> str:
         return f"{OPERATORS_DIRECTORY}/{self.operator}/"
 

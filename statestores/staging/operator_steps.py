@@ -55,6 +55,14 @@ class Last:
     record: OperatorRecord | None
     """The record; ``None`` before the first."""
 
+    names: OperatorNames
+    """The operator's."""
+
+    @property
+    def fence(self) -> int | None:
+        """The last fence of a reshard that was seen there; ``None`` if there was none."""
+        return self.view.batches.get(self.names.fence)
+
 
 def find_anchor(names: OperatorNames) -> Steps[str | None]:
     """Return the store in whose log records are committed; ``None`` if none was chosen.
@@ -97,7 +105,7 @@ def join(names: OperatorNames, log: Names, unique: str) -> Steps[None]:
 def find_last(
     names: OperatorNames, anchor: Names, partitions: Collection[int], known: Last | None = None
 ) -> Steps[Last]:
-    """Return the last record that counts, seen from *known* on.
+    """Return the last record that counts, seen from *known* on, if that is of the same log.
 
     A record that is found counts only if it is the last one still when it has been read: behind
     that, names of records are nothing.
@@ -106,15 +114,17 @@ def find_last(
         ChangelogCorruptedError: It is damaged or gone.
         UnsupportedFormatError, StorageError: It cannot be read.
     """
+    if known is not None and known.view.checkpoint.generation != anchor.generation:
+        known = None  # the anchor has been resharded
     view = yield from catch_up(
         anchor, partitions, None if known is None else known.view, tails=True
     )
     while True:
         number = view.batches.get(names.stream)
         if number is None:
-            return Last(view, None)
+            return Last(view, None, names)
         if known is not None and known.record is not None and known.record.number == number:
-            return Last(view, known.record)
+            return Last(view, known.record, names)
         name = names.record(number)
         found: Found | None = yield Read(name)
         view = yield from catch_up(anchor, partitions, view, tails=True)
@@ -125,7 +135,7 @@ def find_last(
                 f"the record {names.log.shown(name)} is gone, and {anchor.store!r} has its "
                 "micro-batch; put it back, if the bucket keeps earlier versions of objects"
             )
-        return Last(view, OperatorRecord.unpack(found.data, names.log.shown(name)))
+        return Last(view, OperatorRecord.unpack(found.data, names.log.shown(name)), names)
 
 
 def carry_out(
@@ -239,6 +249,7 @@ def commit(
                 f"{record.id!r} was computed, so it is not committed; start the query again, and "
                 "only one"
             )
+        check_fence(last, batches)
 
     partitions = tuple(last.view.parts)
     bases = yield from commit_staged(
@@ -260,6 +271,19 @@ def commit(
         raise CommitInDoubtError(
             f"nobody can tell any more whether the micro-batch {record.id!r} was committed: "
             f"another driver of {names.operator!r} has gone on; start the query again, and only one"
+        )
+
+
+def check_fence(last: Last, batches: Mapping[str, int]) -> None:
+    """Accept the *batches* of an anchor that has no fence but the one that *last* has.
+
+    Raises:
+        CommitConflictError: A reshard has put one: what was computed may be of other partitions.
+    """
+    if batches.get(last.names.fence) != last.fence:
+        raise CommitConflictError(
+            f"a store of {last.names.operator!r} was about to get other partitions while a "
+            "micro-batch was computed, so it is not committed; start the query again"
         )
 
 

@@ -4,7 +4,8 @@ What is run is the code of `statestores.object_log` itself. Each schedule has th
 owners, two readers and two that fold, merge, vacuum and void, over a store that loses, fails,
 delays and refuses, and in which anybody may sleep or die. The other schedules have three drivers of
 one operator with two stores, beside whom others write, own, fold, vacuum and void; or two reshards
-in place, beside all of these, each of whom finds out for itself that the store is elsewhere.
+in place, beside all of these, each of whom finds out for itself that the store is elsewhere; or
+reshards of both stores of an operator, whose drivers commit, sleep and begin anew meanwhile.
 """
 
 import os
@@ -13,17 +14,20 @@ from collections.abc import Callable
 
 import pytest
 from operator_bugs import BUGS as OPERATOR_BUGS
+from operator_reshard_bugs import BUGS as OPERATOR_RESHARD_BUGS
 from operator_schedules import OperatorSchedule
 from planted_bugs import BUGS, PlantedBug
 from reshard_bugs import BUG_OF_TASKS
 from reshard_bugs import BUGS as RESHARD_BUGS
 from reshard_schedules import ReshardSchedule, TasksSchedule
+from resharded_operator import ReshardedOperator
 from schedules import Schedule
 
 _SOAK = os.environ.get("STATESTORES_SOAK") == "1"
 SCHEDULES = 100_000 if _SOAK else 200
 OF_OPERATORS = 100_000 if _SOAK else 100
 OF_RESHARDS = 100_000 if _SOAK else 100
+OF_RESHARDED_OPERATORS = 50_000 if _SOAK else 50
 PLANTED = 1_500
 
 pytestmark = [
@@ -80,6 +84,7 @@ def test_no_schedule_loses_doubles_or_tears() -> None:
     "OBJ-46",
     "OBJ-48",
     "OBJ-50",
+    "OBJ-51",
 )
 def test_a_rule_that_is_left_out_is_noticed(subtests: pytest.Subtests) -> None:
     """Each rule is needed, and the schedules would find out: of logs, operators and reshards."""
@@ -92,6 +97,9 @@ def test_a_rule_that_is_left_out_is_noticed(subtests: pytest.Subtests) -> None:
     for name, bug in RESHARD_BUGS.items():
         with subtests.test(name):
             check_noticed(bug, ReshardSchedule)
+    for name, bug in OPERATOR_RESHARD_BUGS.items():
+        with subtests.test(name):
+            check_noticed(bug, ReshardedOperator)
     with subtests.test("scratch-too-early"):
         check_noticed(BUG_OF_TASKS, TasksSchedule)
 
@@ -137,6 +145,28 @@ def test_no_schedule_of_reshards_loses_doubles_or_tears() -> None:
     assert seen["reshards"] > OF_RESHARDS // 2
     assert seen["told of a reshard"] > OF_RESHARDS
     assert seen["acknowledged"] > 5 * OF_RESHARDS
+
+
+@pytest.mark.spec("RSH-21", "OBJ-44", "OBJ-51")
+def test_no_schedule_of_reshards_leaves_half_of_a_micro_batch() -> None:
+    """Each micro-batch is in both stores once, in order, wherever they are, with one output.
+
+    Drivers commit while a reshard is at work, begin behind its fence, and sleep over it; reshards
+    die and sleep at each of their steps.
+    """
+    seen: Counter[str] = Counter()
+    for seed in range(OF_RESHARDED_OPERATORS):
+        schedule = ReshardedOperator(seed)
+        schedule.play()
+        seen += schedule.counts + schedule.second.counts
+
+    for kind in ("lost", "failed", "late", "conflict", "crash", "a store lacks a record"):
+        assert seen[kind] > 10, kind
+    for kind in ("the anchor", "the second"):
+        assert seen[f"reshards of {kind}"] > OF_RESHARDED_OPERATORS // 10, kind
+    assert seen["told of a reshard"] > OF_RESHARDED_OPERATORS
+    assert seen["conflicting drivers"] > OF_RESHARDED_OPERATORS
+    assert seen["micro-batches"] > 2 * OF_RESHARDED_OPERATORS
 
 
 def check_noticed(bug: PlantedBug, make: Callable[[int], Schedule]) -> None:

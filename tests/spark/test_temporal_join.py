@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from store_streams import run
 
 import statestores as ss
+from statestores.changelog import changelog_partition
 from statestores.errors import (
     ChangelogCorruptedError,
     InvalidArgumentError,
@@ -30,7 +31,7 @@ from statestores.spark import temporal_join
 from statestores.spark.copied_partition import copied_partition
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.hash_placement import PLACE_COLUMN, Placement, places_of
-from statestores.spark.local_copy import CopyOptions
+from statestores.spark.local_copy import CopyOptions, local_copy
 from statestores.spark.temporal import frame as temporal_join_frame
 from statestores.spark.temporal.pins import TablePins, table_ends
 from statestores.storage import Found, Outcome
@@ -248,19 +249,37 @@ def test_what_a_micro_batch_has_pinned_stays(
             other = TablePins(root=root, specification=RATES, partitions=2, planned={})
             with pytest.raises(StoreCorruptedError, match="does not say where the 2 partitions"):
                 other.pinned("query", 2)
-    with subtests.test("resharded"):
-        pins = TablePins(root=GivenRoot(state), specification=RATES, partitions=3, planned={})
-        resharded = TablePins(root=pins.root, specification=RATES, partitions=2, planned={})
-        reshard(state, "rates", 2)
-        with pytest.raises(StoreReshardedError):
-            pins.pinned("query", 3)
-        with pytest.raises(StoreReshardedError):
-            copied_partition(pins.root, RATES, 3, 0)
-        with pytest.raises(StoreCorruptedError, match="before a reshard: then remove it"):
-            resharded.pinned("query", 2)
-        assert resharded.pinned("query", 3) == table_ends(pins.root, RATES, 2)
-    with subtests.test("damaged, and not answered"):
-        refuse_pins(GivenRoot(url), monkeypatch)
+    with subtests.test("damaged, and not answered"), monkeypatch.context() as patch:
+        refuse_pins(GivenRoot(url), patch)
+    for root in (GivenRoot(state), GivenRoot(url)):
+        with subtests.test("resharded", root=root):
+            check_resharded(root, CopyOptions(directory=str(tmp_path / "copies"), backend="sqlite"))
+
+
+def check_resharded(root: GivenRoot, copies: CopyOptions) -> None:
+    """Accept errors for what was pinned of, or planned for, other partitions; and newer copies.
+
+    In an object store a copy that was behind the reshard could not be brought up, and every task
+    of the join failed.
+    """
+
+    def copy(partitions: int) -> None:
+        end = table_ends(root, RATES, partitions)[0]
+        with local_copy(copied_partition(root, RATES, partitions, 0), end, copies) as store:
+            assert store.committed_offset(changelog_partition("rates", 0)) == end - 1
+
+    pins = TablePins(root=root, specification=RATES, partitions=3, planned={})
+    resharded = TablePins(root=root, specification=RATES, partitions=2, planned={})
+    copy(3)
+    reshard(root.place, "rates", 2)
+    with pytest.raises(StoreReshardedError):
+        pins.pinned("query", 3)
+    with pytest.raises(StoreReshardedError):
+        copied_partition(root, RATES, 3, 0)
+    with pytest.raises(StoreCorruptedError, match="before a reshard: then remove it"):
+        resharded.pinned("query", 2)
+    assert resharded.pinned("query", 3) == table_ends(root, RATES, 2)
+    copy(2)
 
 
 def refuse_pins(root: GivenRoot, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,6 +293,8 @@ def refuse_pins(root: GivenRoot, monkeypatch: pytest.MonkeyPatch) -> None:
         storage.create(name, content)
         with pytest.raises(ChangelogCorruptedError, match=reason):
             pins.pinned("query", 2)
+    storage.delete(name)
+    storage.create(name, found.data)
     monkeypatch.setattr(driver, "_FIRST_WAIT_S", 0)
     monkeypatch.setattr(type(storage), "create", lambda *_: Outcome.UNKNOWN)
     with pytest.raises(StorageError, match=r"cannot write .*query/rates-3"):

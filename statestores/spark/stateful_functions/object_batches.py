@@ -27,6 +27,7 @@ from statestores.object_log.view import View
 from statestores.spark.stateful_functions.micro_batch import Compute, MicroBatch, OperatorBatches
 from statestores.spark.stateful_functions.plan import StatefulPlan
 from statestores.spark.stateful_functions.task import StatefulTask, TaskResult
+from statestores.staging.operator_fence import pass_on
 from statestores.staging.operator_record import OperatorNames, OperatorRecord, StoreWrite
 from statestores.staging.operator_steps import (
     Last,
@@ -107,6 +108,7 @@ class ObjectMicroBatches(OperatorBatches):
         self._anchor: str | None = None
         self._last: Last | None = None
         self._carried_out: int | None = None
+        self._fence: int | None = None
         self._views: dict[str, View] = {}
         self._forgotten: int | None = None
         self._is_swept = False
@@ -122,6 +124,7 @@ class ObjectMicroBatches(OperatorBatches):
         last = self._settled(root, anchor)
         before = self._batch_of(last)
         self._join(root, before)
+        self._pass_on(root, anchor, last)
         # Where all stores end, after the last record is in all of them.
         ends = {
             each.name: self._ends(root, anchor, last, each.name) for each in plan.specifications
@@ -197,6 +200,11 @@ class ObjectMicroBatches(OperatorBatches):
 
     def _settled(self, root: StateRoot, anchor: str) -> Last:
         """Have all stores take the last record, and return it."""
+        self._views = {
+            name: view
+            for name, view in self._views.items()
+            if view.checkpoint.generation == root.object_log(name).generation  # not resharded since
+        }
         partitions = range(root.store(anchor).partitions)
         last = self._ask(
             find_last(self._names, root.object_log(anchor).names, partitions, self._last)
@@ -209,13 +217,22 @@ class ObjectMicroBatches(OperatorBatches):
     def _join(self, root: StateRoot, before: ObjectBatch | None) -> None:
         """Have the log of each store say that it is the operator's, before anything counts on it.
 
-        Such a store is not resharded in place (RSH-18).
+        Who reshards such a store keeps the operator out (OBJ-51).
         """
         known = () if before is None else before.record.stores
         for each in self._plan.specifications:
             if each.name not in known:
                 names = root.object_log(each.name).names
                 self._ask(join(self._names, names, unique_id()))
+
+    def _pass_on(self, root: StateRoot, anchor: str, last: Last) -> None:
+        """Have the stores but the anchor know of a reshard that has put a fence (OBJ-51)."""
+        if last.fence != self._fence:
+            stores = {each.name for each in self._plan.specifications}
+            stores |= set() if last.record is None else last.record.stores.keys()
+            logs = [root.object_log(name).names for name in sorted(stores - {anchor})]
+            self._ask(pass_on(last, logs, unique_id()))
+            self._fence = last.fence
 
     def _commit(
         self, root: StateRoot, anchor: str, last: Last, record: OperatorRecord

@@ -67,7 +67,7 @@ def _highest_record(
     found = yield Read(names.record(number))
     if found is None:
         return last
-    return operator_steps.Last(last.view, OperatorRecord.unpack(found.data, "a record"))
+    return operator_steps.Last(last.view, OperatorRecord.unpack(found.data, "a record"), names)
 
 
 _find_last = operator_steps.find_last

@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Any
 from scheduled_store import frame
 from schedules import NAMES, PARTITIONS, Schedule
 
-from statestores.errors import CommitConflictError, CommitInDoubtError, StoreLockedError
+from statestores.errors import (
+    CommitConflictError,
+    CommitInDoubtError,
+    StoreLockedError,
+    StoreReshardedError,
+)
 from statestores.object_log import catching_up, settling, writes
 from statestores.object_log.names import Names, operator_write_id
 from statestores.object_log.requests import Read, Steps
+from statestores.staging import operator_fence as fences
 from statestores.staging import operator_steps as steps
 from statestores.staging.operator_record import OperatorNames, OperatorRecord, StoreWrite
 
@@ -21,7 +27,6 @@ if TYPE_CHECKING:
 
 OPERATOR = OperatorNames("op", NAMES.url)
 SECOND = Names("t", NAMES.url)
-LOGS = {"t": SECOND}
 
 
 class OperatorSchedule(Schedule):
@@ -29,10 +34,19 @@ class OperatorSchedule(Schedule):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.second = Schedule(seed, SECOND, beside=self)
+        self.second = self.other(seed)
         self.next_batch = 0
         self.emitted: dict[int, str] = {}
         self.micro_batches: dict[str, int] = {}
+
+    def other(self, seed: int) -> Schedule:
+        """Return who plays with the operator's second store."""
+        return Schedule(seed, SECOND, beside=self)
+
+    def opened_logs(self) -> Steps[tuple[Names, Names]]:
+        """Return where the two stores are for a driver that opens the root."""
+        yield from ()
+        return NAMES, SECOND
 
     def actors(self) -> dict[str, Steps[Any]]:
         """Return the drivers, and who else is at work on the two stores."""
@@ -55,40 +69,53 @@ class OperatorSchedule(Schedule):
                 self.counts["in doubt"] += 1
             except StoreLockedError:
                 self.counts["StoreLockedError"] += 1
-                partition = self.random.choice(PARTITIONS)
-                yield from self.release(partition, f"{name}{life}r")
-                yield from self.second.release(partition, f"{name}{life}t")
+                yield from self.free(self.random.choice(PARTITIONS), f"{name}{life}")
+            except StoreReshardedError:
+                self.counts["told of a reshard"] += 1
+
+    def free(self, partition: int, unique: str) -> Steps[None]:
+        """Have nobody own *partition*, of either store."""
+        yield from self.release(partition, f"{unique}r")
+        yield from self.second.release(partition, f"{unique}t")
 
     def live(self, name: str, number: int) -> Steps[None]:
         """Run micro-batches from *number* on."""
         last: steps.Last | None = None
-        anchor = yield from steps.choose_anchor(OPERATOR, "s")
-        assert anchor == "s"
+        chosen = yield from steps.choose_anchor(OPERATOR, "s")
+        assert chosen == "s"
         for turn in range(3):
-            last = yield from steps.find_last(OPERATOR, NAMES, PARTITIONS, last)
+            anchor, second = yield from self.opened_logs()
+            last = yield from steps.find_last(OPERATOR, anchor, PARTITIONS, last)
             record = last.record
             done = -1 if record is None else record.told["batch"]
             assert done >= number - 1, f"{number - 1} was given to the sink, and {done} is the last"
             if record is not None:
-                yield from steps.carry_out(OPERATOR, record, LOGS, f"{name}{turn}c")
+                yield from steps.carry_out(OPERATOR, record, {"t": second}, f"{name}{turn}c")
+            yield from self.begin(last, anchor, second, f"{name}.{turn}")
             if done > number:
                 return  # this driver has slept
             if done < number:
-                record = yield from self.compute(f"{name}.{turn}", number, last)
+                record = yield from self.compute(f"{name}.{turn}", number, last, anchor, second)
             assert record is not None
             yield from self.give(number, record)
             number += 1
 
-    def compute(self, name: str, number: int, last: steps.Last) -> Steps[OperatorRecord]:
+    def begin(self, last: steps.Last, anchor: Names, second: Names, unique: str) -> Steps[None]:
+        """Do what a driver does behind the *last* record, before it computes the next one."""
+        yield from fences.pass_on(last, [second], unique)
+
+    def compute(
+        self, name: str, number: int, last: steps.Last, anchor: Names, second: Names
+    ) -> Steps[OperatorRecord]:
         """Compute and commit a micro-batch."""
         before = last.record
         begun = 0 if before is None else before.number + 1
         write = operator_write_id("op", begun, name)
         self.micro_batches[write] = number
-        seen = yield from catching_up.catch_up(SECOND, PARTITIONS, tails=True)
+        seen = yield from catching_up.catch_up(second, PARTITIONS, tails=True)
         stores = {
-            "s": (yield from self.stage(self, write, last.view)),
-            "t": (yield from self.stage(self.second, write, seen)),
+            "s": (yield from self.stage(self, anchor, write, last.view)),
+            "t": (yield from self.stage(self.second, second, write, seen)),
         }
         yield from settling.settle(NAMES, OPERATOR.outputs_of(write) + "0", write.encode())
         record = OperatorRecord(
@@ -101,8 +128,8 @@ class OperatorSchedule(Schedule):
         )
         try:
             record = yield from steps.claim(OPERATOR, record)
-            yield from steps.commit(OPERATOR, NAMES, record, last, f"{name}m")
-        except (CommitConflictError, StoreLockedError):
+            yield from steps.commit(OPERATOR, anchor, record, last, f"{name}m")
+        except (CommitConflictError, StoreLockedError, StoreReshardedError):
             self.denied.add(write)
             self.second.denied.add(write)
             raise
@@ -111,12 +138,12 @@ class OperatorSchedule(Schedule):
                 p: (stores["s"].ends[p], stores["s"].ends[p] + rows - 1)
                 for p, rows in self.attempted[write].items()
             }
-        yield from steps.carry_out(OPERATOR, record, LOGS, f"{name}c")
+        yield from steps.carry_out(OPERATOR, record, {"t": second}, f"{name}c")
         if self.random.random() < 0.7:
             yield from steps.sweep(OPERATOR, record)
         return record
 
-    def stage(self, of: Schedule, write: str, view: Any) -> Steps[StoreWrite]:
+    def stage(self, of: Schedule, names: Names, write: str, view: Any) -> Steps[StoreWrite]:
         """Stage what the micro-batch *write* changes in one of the stores."""
         touched = self.random.sample(PARTITIONS, self.random.randint(0, 3))
         staged: dict[int, tuple[Staged, ...]] = {}
@@ -124,7 +151,7 @@ class OperatorSchedule(Schedule):
         of.attempted[write] = {p: self.random.randint(1, 3) for p in touched}
         for p, rows in of.attempted[write].items():
             data = frame(number, 0, rows)
-            yield from writes.stage(of.names, write, p, data)
+            yield from writes.stage(names, write, p, data)
             staged[p] = (writes.staged_as(write, data, "a frame"),)
         return StoreWrite(ends={p: view.parts[p].end for p in PARTITIONS}, staged=staged)
 
@@ -133,18 +160,20 @@ class OperatorSchedule(Schedule):
         assert self.emitted.setdefault(number, record.id) == record.id, f"{number} has two outputs"
         output = yield Read(OPERATOR.outputs_of(record.id) + "0")
         if output is None:  # then it is over, and this driver has slept
-            known = yield from steps.find_last(OPERATOR, NAMES, ())
+            anchor, _ = yield from self.opened_logs()
+            known = yield from steps.find_last(OPERATOR, anchor, ())
             assert known.record is not None
             assert known.record.number > record.number, f"the output of {number} is gone"
         self.next_batch = max(self.next_batch, number + 1)
 
     def check(self) -> dict[str, dict[int, tuple[int, int]]]:
         """Have the next driver begin; then nothing of a micro-batch is missing, nor there twice."""
-        last = self.alone(steps.find_last(OPERATOR, NAMES, PARTITIONS))
+        self.names, self.second.names = self.alone(self.opened_logs())
+        last = self.alone(steps.find_last(OPERATOR, self.names, PARTITIONS))
         if last.record is not None:
             for p in PARTITIONS:
                 self.alone(self.second.release(p, f"end{p}"))
-            self.alone(steps.carry_out(OPERATOR, last.record, LOGS, "end"))
+            self.alone(steps.carry_out(OPERATOR, last.record, {"t": self.second.names}, "end"))
         first, second = super().check(), self.second.check()
         counted = [write for write in self.micro_batches if write in first or write in second]
         numbers = [self.micro_batches[write] for write in counted]

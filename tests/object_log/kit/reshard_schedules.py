@@ -24,7 +24,6 @@ from statestores.object_log.view import View
 from statestores.spi import Position
 from statestores.storage import Outcome
 
-ROOT = "statestores.json"
 LIVES = 4
 
 
@@ -33,9 +32,11 @@ class ReshardSchedule(Schedule):
 
     by_tasks = False
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        self.memory.execute(Create(ROOT, pack("", may_have_ended=False)))
+    def __init__(self, seed: int, names: Names = NAMES, beside: Schedule | None = None) -> None:
+        """Play with the store of *names*, as `Schedule`."""
+        super().__init__(seed, names, beside)
+        self.root = f"{names.store}.json"
+        self.memory.execute(Create(self.root, pack("", may_have_ended=False)))
 
     def actors(self) -> dict[str, Steps[Any]]:
         """Return the reshards, and who else is at work."""
@@ -105,6 +106,7 @@ class ReshardSchedule(Schedule):
         unique = f"{made.generation}-checkpoint"
         yield from ending.begin_next(made, view, end, unique, begin=begin, position=Position())
         yield from self.note(made.generation)
+        yield from self.fence(view, made)
         yield from ending.end_log(self.names, view, end)
         self.check_nothing_between(view, end)
         assert not is_gone, "rows that a reshard moved were removed, and it counts"
@@ -112,6 +114,10 @@ class ReshardSchedule(Schedule):
         yield from self.note(None)
         if self.random.random() < 0.7:
             yield from retiring.retire(self.names, f"{made.generation}-retired")
+
+    def fence(self, view: View, made: Names) -> Steps[None]:
+        """Keep operators out of the store, of which nobody is one here."""
+        yield from ()
 
     def check_nothing_between(self, view: View, end: End) -> None:
         """Accept a log of which nothing was taken or written between *view* and *end* (RSH-18)."""
@@ -131,35 +137,36 @@ class ReshardSchedule(Schedule):
             StoreReshardedError: It goes on elsewhere already.
         """
         while True:
-            found = yield Read(ROOT)
+            found = yield Read(self.root)
             names, may_have_ended = yield from self.followed(found.data)
             if about_to is not None and names.generation != self.names.generation:
                 raise StoreReshardedError(names.generation)
             data = pack(names.generation, may_have_ended=may_have_ended or about_to is not None)
             if found.data == data:
                 return
-            yield Replace(ROOT, data, found.tag)
+            yield Replace(self.root, data, found.tag)
 
     def opened(self) -> Steps[Names]:
         """Return the names that who opens the root now finds."""
-        found = yield Read(ROOT)
+        found = yield Read(self.root)
         names, _ = yield from self.followed(found.data)
         return names
 
     def followed(self, data: bytes) -> Steps[tuple[Names, bool]]:
         """Return where the store goes on, and whether that may have ended as well."""
         fields = json.loads(data)
-        names, may_have_ended = replace(NAMES, generation=fields["log"]), fields["may_have_ended"]
+        log, may_have_ended = fields["log"], fields["may_have_ended"]
+        names = replace(self.names, generation=log)
         end = (yield from ending.find_end(names)) if may_have_ended else None
         if end is None:
             return names, may_have_ended
-        return replace(NAMES, generation=end.generation), False
+        return replace(names, generation=end.generation), False
 
     def before(self, view: View, partition: int) -> Steps[list[Item]]:
         """Return what the reshard has found that made the log of *view*."""
         if view.parts[partition].begin == 0:
             return []
-        names = replace(NAMES, generation=view.checkpoint.generation)
+        names = replace(self.names, generation=view.checkpoint.generation)
         found = yield Read(base_of(names, view, partition))
         if found is None:
             yield from catching_up.catch_up(names, (), view)  # says why, if there is a reason

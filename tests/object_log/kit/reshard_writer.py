@@ -1,8 +1,8 @@
-"""Reshards ``counts`` in an object store, and dies at a failpoint.
+"""Reshards ``counts``, or another store, in an object store, and dies at a failpoint.
 
 python reshard_writer.py '{"url": ..., "options": ..., "partitions": ..., "failpoint": ...}'
 
-With ``"tasks": true`` its rows pass as objects.
+With ``"tasks": true`` its rows pass as objects; ``"store"`` names another one.
 """
 
 import json
@@ -28,5 +28,5 @@ if __name__ == "__main__":
     case = json.loads(sys.argv[1])
     root = ss.StateRoot.open(case["url"], storage_options=case["options"])
     arm(case["failpoint"], lambda: os.kill(os.getpid(), signal.SIGKILL), at=1)
-    each = one_after_the_other if case["tasks"] else None
-    reshard(root, "counts", case["partitions"], each=each)
+    each = one_after_the_other if case.get("tasks") else None
+    reshard(root, case.get("store", "counts"), case["partitions"], each=each)

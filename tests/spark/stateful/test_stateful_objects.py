@@ -2,20 +2,16 @@
 
 import base64
 import json
-import random
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
+from object_operator import COUNTS, LAST, WORDS, ObjectOperator, dying, results_of
 
 import statestores as ss
 from statestores import failpoints
-from statestores.changelog import change_schema
 from statestores.errors import (
     CommitConflictError,
     InvalidArgumentError,
@@ -27,160 +23,34 @@ from statestores.errors import (
     UnsupportedFormatError,
 )
 from statestores.object_log.documents import pack_document
-from statestores.partitioning import murmur2_partitioner
 from statestores.reading.partition_reader import PartitionReader
 from statestores.resharding import reshard
-from statestores.spark import OpenStores
 from statestores.spark.given_root import GivenRoot
-from statestores.spark.hash_placement import Placement
-from statestores.spark.local_copy import CopyOptions
 from statestores.spark.stateful_functions import task as task_module
-from statestores.spark.stateful_functions.micro_batch import Compute, MicroBatch
-from statestores.spark.stateful_functions.operators import operator_batches
-from statestores.spark.stateful_functions.output import emitted_rows
-from statestores.spark.stateful_functions.plan import StatefulPlan, add_stores
-from statestores.spark.stateful_functions.task import StatefulTask, TaskResult
-from statestores.staging.object_write import ObjectWrite
-from statestores.staging.staged_objects import stage_objects
 
-_COUNTS = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
-_LAST = ss.KeyValue("last", key=ss.utf8, value=ss.int64)
-_WORDS = list("abcdefgh")
-_QUERY = "5f0c1f5e-0000-0000-0000-000000000000"
 _OTHER = "0a0a0a0a-0000-0000-0000-000000000000"
 _GOLDEN = Path(__file__).parent / "golden" / "operator.json"
 _STEPS = ("operator.staged", "operator.claimed", "operator.committed", "operator.carried-out")
 
 
-class _DriverDiesError(Exception):
-    """Nothing of ours catches it."""
-
-
-def _count(batches: Iterator[pa.RecordBatch], stores: OpenStores) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        words = batch["word"].to_pylist()
-        for word in words:
-            stores["counts"].put(word, (stores["counts"].get(word) or 0) + 1)
-            stores["last"].put(word, stores.batch)
-        yield pa.record_batch({"word": words, "luck": [random.random() for _ in words]})
-
-
-class _Operator:
-    """The operator, and lives of its driver."""
-
-    def __init__(self, root: GivenRoot, local: Path) -> None:
-        self.root = root
-        self.computed = 0
-        self.plan = StatefulPlan(
-            place=root,
-            name="words",
-            specifications=(_COUNTS, _LAST),
-            partitions=2,
-            key="word",
-            function=_count,
-            by="batches",
-            schema=pa.schema([("word", pa.string()), ("luck", pa.float64())]),
-            copies=CopyOptions(directory=str(local), backend="sqlite"),
-            commit_timeout_ms=0,
-        )
-        add_stores(root, self.plan.specifications, 2)
-
-    def run(
-        self,
-        number: int,
-        *,
-        query: str = _QUERY,
-        before_commit: Callable[[], object] = lambda: None,
-        compute: Compute | None = None,
-    ) -> list[dict[str, Any]]:
-        """Run a micro-batch in a life of its own, and return what it has emitted."""
-
-        def tasks(task: StatefulTask) -> list[TaskResult]:
-            self.computed += 1
-            found = _results(task)
-            before_commit()
-            return found
-
-        batch = MicroBatch(query=query, number=number, is_in_sequence=True)
-        done = operator_batches(self.plan).run(batch, compute or tasks)
-        place = self.plan.outputs(done.write_id)
-        return [
-            row
-            for file in done.outputs
-            for batch in emitted_rows(place, file)
-            for row in batch.to_pylist()
-        ]
-
-    def content(self, store: ss.KeyValue[Any, Any]) -> dict[str, int]:
-        """Return what is in *store*, read without a copy."""
-        return {
-            row["key"]: row["value"]
-            for number in range(2)
-            for batch in PartitionReader(self.root.partition(store, 2, number), store).rows()
-            for row in batch.to_pylist()
-        }
-
-    def check(self, batches: int) -> None:
-        """Accept stores that have so many micro-batches."""
-        assert self.content(_COUNTS) == dict.fromkeys(_WORDS, batches)
-        assert self.content(_LAST) == dict.fromkeys(_WORDS, batches - 1)
-
-    def write(self, store: ss.KeyValue[Any, Any], key: str) -> None:
-        """Write to *store*, as another program."""
-        rows = [{"key": key.encode(), "value": ss.int64.encode(7)}]
-        batch = pa.RecordBatch.from_pylist(rows, schema=change_schema(store.kind))
-        log = self.root.object_log(store, 2)
-        staged = stage_objects(log, store, [batch])
-        assert ObjectWrite(log=log, specification=store, staged=[staged]).commit()
-
-    def objects(self, prefix: str) -> list[str]:
-        """Return the names of what lies below *prefix*."""
-        return [each.name for each in self.root.objects.list(prefix)]
-
-
-def _results(task: StatefulTask) -> list[TaskResult]:
-    placement = Placement(specification=_COUNTS, partitions=2, key="word", keeps_nulls=False)
-    (batch,) = placement.rows([pa.record_batch({"word": _WORDS})])
-    chosen = [murmur2_partitioner.partition(word.encode(), 2) for word in _WORDS]
-    return [
-        TaskResult.from_json(row["result"])
-        for number in (0, 1)
-        for result in task.run([batch.filter(pa.array([each == number for each in chosen]))])
-        for row in result.to_pylist()
-    ]
-
-
-@contextmanager
-def _dying(step: str) -> Iterator[None]:
-    def die() -> None:
-        raise _DriverDiesError
-
-    failpoints.arm(step, die)
-    try:
-        with pytest.raises(_DriverDiesError):
-            yield
-    finally:
-        failpoints.disarm()
-
-
 @pytest.fixture
-def operator(request: pytest.FixtureRequest, tmp_path: Path) -> _Operator:
+def operator(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectOperator:
     """An operator in the memory of this process."""
-    return _Operator(GivenRoot(f"memory://stateful/{request.node.name}"), tmp_path / "local")
+    return ObjectOperator(GivenRoot(f"memory://stateful/{request.node.name}"), tmp_path / "local")
 
 
 @pytest.mark.spec("OBJ-43", "OBJ-44")
-def test_a_driver_may_die_at_any_step(operator: _Operator, subtests: pytest.Subtests) -> None:
+def test_a_driver_may_die_at_any_step(operator: ObjectOperator, subtests: pytest.Subtests) -> None:
     """Both stores have the micro-batch once; committed, it comes again with the same rows."""
     for number, step in enumerate(_STEPS):
         with subtests.test(step):
             computed = operator.computed
-            with _dying(step):
+            with dying(step):
                 operator.run(number)
             is_committed = step in {"operator.committed", "operator.carried-out"}
-            assert len(operator.content(_COUNTS)) == (len(_WORDS) if number or is_committed else 0)
+            assert len(operator.content(COUNTS)) == (len(WORDS) if number or is_committed else 0)
             rows = operator.run(number)
-            assert sorted(row["word"] for row in rows) == _WORDS
+            assert sorted(row["word"] for row in rows) == WORDS
             assert operator.run(number) == rows
             assert operator.computed == computed + (1 if is_committed else 2)
             operator.check(number + 1)
@@ -191,7 +61,7 @@ def test_a_driver_may_die_at_any_step(operator: _Operator, subtests: pytest.Subt
 
 
 @pytest.mark.spec("OBJ-45")
-def test_what_the_second_store_lacks_outlives_a_vacuum(operator: _Operator) -> None:
+def test_what_the_second_store_lacks_outlives_a_vacuum(operator: ObjectOperator) -> None:
     """A driver died when the first store had its micro-batch, and everything else was tidied up.
 
     What is staged for the second store is not named by an entry yet. It must neither be voided nor
@@ -200,15 +70,15 @@ def test_what_the_second_store_lacks_outlives_a_vacuum(operator: _Operator) -> N
     operator.run(0)
     with pytest.raises(CommitConflictError):
         operator.run(1, before_commit=partial(operator.run, 1))
-    with _dying("operator.committed"):
+    with dying("operator.committed"):
         operator.run(2)
-    logs = [operator.root.object_log(store, 2) for store in (_COUNTS, _LAST)]
+    logs = [operator.root.object_log(store, 2) for store in (COUNTS, LAST)]
     begun = logs[1].begin_write("another")
-    operator.write(_LAST, "a")
+    operator.write(LAST, "a")
     for log in logs:
         log.compact()
         log.vacuum(abandoned_after_ms=-60_000)
-    assert operator.content(_LAST) == {**dict.fromkeys(_WORDS, 1), "a": 7}
+    assert operator.content(LAST) == {**dict.fromkeys(WORDS, 1), "a": 7}
     operator.run(2)
     operator.check(3)
 
@@ -222,13 +92,15 @@ def test_what_the_second_store_lacks_outlives_a_vacuum(operator: _Operator) -> N
 
 
 @pytest.mark.spec("RSH-12")
-def test_half_a_micro_batch_is_not_copied_elsewhere(operator: _Operator, tmp_path: Path) -> None:
+def test_half_a_micro_batch_is_not_copied_elsewhere(
+    operator: ObjectOperator, tmp_path: Path
+) -> None:
     """A driver died when the first store had its micro-batch, and the second one was resharded.
 
     The copy, in another root, lacked it for ever. Once the query was started, both can be copied.
     """
     url = str(operator.root.place)
-    with _dying("operator.committed"):
+    with dying("operator.committed"):
         operator.run(0)
     for store in ("counts", "last"):
         with pytest.raises(InvalidArgumentError, match=r"'words' has .* 'last' does not have yet"):
@@ -237,14 +109,14 @@ def test_half_a_micro_batch_is_not_copied_elsewhere(operator: _Operator, tmp_pat
     for store in ("counts", "last"):
         reshard(url, store, 3, to=tmp_path / "copies")
     copies = ss.StateRoot.open(tmp_path / "copies")
-    for each in (_COUNTS, _LAST):
+    for each in (COUNTS, LAST):
         parts = [PartitionReader(copies.partition(each.name, n), each) for n in range(3)]
 
-        assert sum(batch.num_rows for part in parts for batch in part.rows()) == len(_WORDS)
+        assert sum(batch.num_rows for part in parts for batch in part.rows()) == len(WORDS)
 
 
 @pytest.mark.spec("RSH-19")
-def test_a_store_with_other_partitions_than_planned_is_noticed(operator: _Operator) -> None:
+def test_a_store_with_other_partitions_than_planned_is_noticed(operator: ObjectOperator) -> None:
     """It was resharded before its first micro-batch, which says that it is an operator's.
 
     Rows would be shuffled by the partitions from before. Nothing is computed, or put anywhere.
@@ -259,15 +131,15 @@ def test_a_store_with_other_partitions_than_planned_is_noticed(operator: _Operat
 
 @pytest.mark.spec("OBJ-44")
 def test_what_others_write_meanwhile(
-    operator: _Operator, subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture
+    operator: ObjectOperator, subtests: pytest.Subtests, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing of the micro-batch counts, until its first store has it; then all of it does."""
     operator.run(0)
-    for store in (_COUNTS, _LAST):
+    for store in (COUNTS, LAST):
         with subtests.test(f"{store.name} while it is computed"):
             with pytest.raises(CommitConflictError, match=f"written to '{store.name}' while"):
                 operator.run(1, before_commit=partial(operator.write, store, "other"))
-            assert operator.content(_COUNTS)["a"] == 1
+            assert operator.content(COUNTS)["a"] == 1
     with subtests.test("a partition that has an owner"):
         directory = Path(operator.plan.copies.directory or "").with_name("owner")
         with (
@@ -282,19 +154,19 @@ def test_what_others_write_meanwhile(
         ):
             operator.run(1)
     with subtests.test("the second store when the first one has it"):
-        failpoints.arm("operator.committed", partial(operator.write, _LAST, "other"))
+        failpoints.arm("operator.committed", partial(operator.write, LAST, "other"))
         try:
             operator.run(1)
         finally:
             failpoints.disarm()
         assert "another program has written to 'last' while" in caplog.text
-    assert operator.content(_COUNTS) == {**dict.fromkeys(_WORDS, 2), "other": 7}
-    assert operator.content(_LAST) == {**dict.fromkeys(_WORDS, 1), "other": 7}
+    assert operator.content(COUNTS) == {**dict.fromkeys(WORDS, 2), "other": 7}
+    assert operator.content(LAST) == {**dict.fromkeys(WORDS, 1), "other": 7}
 
 
 @pytest.mark.spec("OBJ-43", "OBJ-44")
 def test_drivers_and_tasks_that_are_there_twice(
-    operator: _Operator, subtests: pytest.Subtests
+    operator: ObjectOperator, subtests: pytest.Subtests
 ) -> None:
     """Of two drivers one commits, and gives what the other finds; of two attempts one counts."""
     with subtests.test("a driver that was thought dead"):
@@ -310,20 +182,20 @@ def test_drivers_and_tasks_that_are_there_twice(
         assert operator.run(0) == quick[0]
         operator.check(1)
     with subtests.test("attempts of tasks"):
-        operator.run(1, compute=lambda task: [*_results(task), *_results(task)][2:])
+        operator.run(1, compute=lambda task: [*results_of(task), *results_of(task)][2:])
         operator.check(2)
     with subtests.test("another query finishes what the first one has committed"):
-        with _dying("operator.committed"):
+        with dying("operator.committed"):
             operator.run(2)
         operator.run(0, query=_OTHER)
-        assert operator.content(_COUNTS) == dict.fromkeys(_WORDS, 4)
+        assert operator.content(COUNTS) == dict.fromkeys(WORDS, 4)
         for number in (2, 3):
             with pytest.raises(StoreMismatchError, match=r"another query has used it|older copy"):
                 operator.run(number)
 
 
 @pytest.mark.spec("OBJ-2", "OBJ-3", "OBJ-43")
-def test_the_golden_operator(operator: _Operator) -> None:
+def test_the_golden_operator(operator: ObjectOperator) -> None:
     """What an earlier release has left: the second store lacks a micro-batch that is committed.
 
     It is carried out, and has the rows that it had. A record of a later release is refused.
@@ -333,12 +205,12 @@ def test_the_golden_operator(operator: _Operator) -> None:
         storage.delete(name)
     for name, data in json.loads(_GOLDEN.read_text()).items():
         storage.create(name, base64.b64decode(data))
-    assert operator.content(_COUNTS) == dict.fromkeys(_WORDS, 2)
-    assert operator.content(_LAST) == dict.fromkeys(_WORDS, 0)
+    assert operator.content(COUNTS) == dict.fromkeys(WORDS, 2)
+    assert operator.content(LAST) == dict.fromkeys(WORDS, 0)
     rows = operator.run(1)
     assert operator.computed == 0
     luck = {row["word"]: row["luck"] for row in rows}
-    assert sorted(luck) == _WORDS
+    assert sorted(luck) == WORDS
     assert (luck["a"], luck["b"]) == (0.7691653097100256, 0.7317173886549115)
     operator.check(2)
     operator.run(2)
@@ -352,7 +224,7 @@ def test_the_golden_operator(operator: _Operator) -> None:
 
 
 @pytest.mark.spec("OBJ-38", "OBJ-44")
-def test_tasks_write_snapshots(operator: _Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_write_snapshots(operator: ObjectOperator, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the log has become longer than the state; two stay, and a new machine begins there."""
     monkeypatch.setattr(task_module, "SNAPSHOT_CHANGES", 1)
     for number in range(5):
@@ -367,7 +239,7 @@ def test_tasks_write_snapshots(operator: _Operator, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.spec("OBJ-44")
 def test_what_of_a_root_is_gone_or_older_is_refused(
-    operator: _Operator, subtests: pytest.Subtests
+    operator: ObjectOperator, subtests: pytest.Subtests
 ) -> None:
     """As in a directory (SPK-10): by name, and nothing is computed on top of it."""
     operator.run(0)
