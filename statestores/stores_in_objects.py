@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from statestores.errors import StoreMismatchError, StoreNotFoundError
+from statestores.files.durable_json import ROOT_FILE
 from statestores.generations import resharded
 from statestores.object_root import RootObject
 from statestores.root_document import StoreEntry, content_of, stores_in, with_entry
@@ -42,6 +44,46 @@ def add_store(storage: ObjectStorage, entry: StoreEntry) -> Stores:
     with_entry(read_stores(storage), entry)  # refuses another store of that name
     log_of(storage, entry).create()
     return _replace(storage, lambda stores: with_entry(stores, entry))
+
+
+def find_stores(storage: ObjectStorage) -> Stores:
+    """Return the stores that the root has; none where there is no root.
+
+    Raises:
+        StoreCorruptedError, UnsupportedFormatError, StorageError: It cannot be read.
+    """
+    try:
+        return read_stores(storage)
+    except StoreNotFoundError:
+        return {}
+
+
+def add_copied_store(storage: ObjectStorage, entry: StoreEntry) -> Stores:
+    """Note a store whose log a reshard has made, in the root, or in a new one (RSH-22).
+
+    Raises:
+        StoreMismatchError: There is a store of the name.
+        StorageError: The object store does not answer, and it may be noted.
+    """
+    name = entry.specification.name
+
+    def change(stores: Stores) -> Stores | None:
+        present = stores.get(name)
+        if present is not None and present.log_generation != entry.log_generation:
+            raise has_already(storage, name)
+        return None if present is not None else {**stores, name: entry}
+
+    if storage.read(ROOT_FILE) is None:
+        RootObject(storage).create(content_of({name: entry}))
+    return _replace(storage, change)
+
+
+def has_already(storage: ObjectStorage, store: str) -> StoreMismatchError:
+    """Return the error for a root that has a store of the name that a reshard would bring."""
+    return StoreMismatchError(
+        f"the state root {storage.url!r} has a store {store!r} already; reshard into another one, "
+        "or leave to (--to) out to reshard that one in place"
+    )
 
 
 def note_log_may_end(storage: ObjectStorage, store: str, known: StoreEntry) -> Stores:

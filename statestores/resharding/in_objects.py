@@ -99,7 +99,7 @@ def reshard_in_objects(
         run(end_log(log.names, view, end), log.storage)
     except BaseException as error:
         if not may_count or isinstance(error, _NEVER_COUNTS):
-            _remove(made)
+            remove_made(made)
         raise
     reach("objects.reshard.ended")
     root.note_log_ended(store)
@@ -134,7 +134,7 @@ def _unowned(log: ObjectLog) -> View:
     return view
 
 
-def _remove(made: ObjectLog) -> None:
+def remove_made(made: ObjectLog) -> None:
     """Remove what a reshard has put that never counts; a vacuum does what this cannot."""
     try:
         for each in list(made.storage.list(f"{made.names.home}/")):

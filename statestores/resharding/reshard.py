@@ -8,7 +8,7 @@ reshard, also one that asks for the number that the store has.
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Final, TypeVar
@@ -22,6 +22,7 @@ from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS
 from statestores.resharding.fence import fenced
 from statestores.resharding.in_objects import remove_passed, reshard_in_objects
 from statestores.resharding.into_another import into_another, place
+from statestores.resharding.into_objects import into_objects
 from statestores.resharding.left_over import remove_left_over
 from statestores.resharding.next_generation import next_generation
 from statestores.resharding.refusals import check_request
@@ -29,6 +30,7 @@ from statestores.resharding.work import Each, ReshardReport, Work
 from statestores.root_document import StoreEntry
 from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot
+from statestores.storage import ObjectStorage, is_storage_url, open_storage
 
 MEMORY_BYTES: Final = 256 * 1024 * 1024
 """About as much memory as rows take while they are sorted, by default."""
@@ -41,7 +43,8 @@ def reshard(
     store: str,
     partitions: int,
     *,
-    to: str | PathLike[str] | None = None,
+    to: str | PathLike[str] | ObjectStorage | None = None,
+    to_storage_options: Mapping[str, object] | None = None,
     drop_expired: bool = False,
     keep_old: bool = False,
     memory_bytes: int = MEMORY_BYTES,
@@ -61,8 +64,10 @@ def reshard(
         root: The state root, its path, or its URL in an object store.
         store: The store's name.
         partitions: How many partitions it is to have.
-        to: The directory of a state root that gets the store, made if need be, and has none of
-            that name. *root* stays as it is, and so does the directory if this raises.
+        to: The directory of a state root that gets the store, or its URL in an object store; it is
+            made if need be, and has no store of that name. *root* stays as it is, and so does what
+            *to* names if this raises.
+        to_storage_options: How the object store of *to* is reached (`StateRoot.open`).
         drop_expired: Whether rows may go that live in their old partition, and have expired by the
             stream time of the one that is furthest, which is that of all new ones. Without, such
             a store is refused, and stays.
@@ -80,8 +85,9 @@ def reshard(
         StoreLockedError: Somebody has the store open.
         CommitConflictError: It is in an object store, and somebody has written it or opened it
             meanwhile; the store is as they left it.
-        CommitInDoubtError: It is in an object store, which does not answer: the store is the old
-            one or the new one, and opening the state root again finds out.
+        CommitInDoubtError: It is, or would be, in an object store, which does not answer: the
+            store is the old one or the new one, is there or not, and opening the state root again
+            finds out.
         StoreReshardedError: Somebody else has resharded it meanwhile.
         StoreMismatchError: Rows would expire; or the other root has the store already.
         StateStoreError: The store cannot be read, or the new partitions not be written; the store
@@ -89,15 +95,15 @@ def reshard(
     """
     source = root if isinstance(root, StateRoot) else StateRoot.open(root)
     entry = check_request(source, store, partitions, in_place=to is None)
-    directory = None if to is None else local_path(to, "to")
+    objects, directory = _target(source, to, to_storage_options)
     if directory is not None and source.storage is None:
         _refuse_inside(source, directory)
     if memory_bytes < 1:
         raise InvalidArgumentError(f"memory_bytes must be from 1, got {memory_bytes!r}")
-    in_objects = directory is None and source.storage is not None
+    in_objects = to is None and source.storage is not None
     if in_objects:
         entry = source.note_log_ended(store)  # by a reshard that died before it could
-    if directory is None and entry.partitions == partitions:
+    if to is None and entry.partitions == partitions:
         if in_objects:
             remove_passed(source, store, keep_old=False)
         else:
@@ -105,11 +111,42 @@ def reshard(
         return _nothing_done(entry)
     done_by, is_sent = each or _one_by_one, each is not None
     work = Work(source, entry, partitions, memory_bytes, Meter(progress), done_by, is_sent)
+    if objects is not None:
+        return into_objects(work, objects, timeout_ms, drop_expired=drop_expired)
     if directory is not None:
         return into_another(work, directory, timeout_ms, drop_expired=drop_expired)
     if in_objects:
         return reshard_in_objects(work, timeout_ms, drop_expired=drop_expired, keep_old=keep_old)
     return _in_place(work, timeout_ms, drop_expired=drop_expired, keep_old=keep_old)
+
+
+def _target(
+    source: StateRoot,
+    to: str | PathLike[str] | ObjectStorage | None,
+    options: Mapping[str, object] | None,
+) -> tuple[ObjectStorage | None, Path | None]:
+    """Return the object store, or the directory, that *to* names; neither for in place.
+
+    Raises:
+        InvalidArgumentError: It is that of *source*, or in it; or *options* are for none.
+        StateStoreError: It cannot be used.
+    """
+    if isinstance(to, ObjectStorage):
+        target = to
+    elif to is not None and is_storage_url(to):
+        target = open_storage(to, options)
+    elif options is None:
+        return None, None if to is None else local_path(to, "to")
+    else:
+        raise InvalidArgumentError(
+            "to_storage_options are for the URL of an object store, and to is none"
+        )
+    if source.storage is not None and f"{target.url}/".startswith(f"{source.storage.url}/"):
+        raise InvalidArgumentError(
+            f"{target.url!r} is the state root that the store is in, or is inside it; give to "
+            "(--to) one beside it, or leave it out to reshard the store in place"
+        )
+    return target, None
 
 
 def _one_by_one(work: Sequence[Callable[[], T]]) -> Iterator[T]:

@@ -113,6 +113,10 @@ class GivenRoot:
         storage = SentStorage(str(self.place), self.storage)
         return StateRoot(storage, read_stores(storage))
 
+    def place_to_send(self) -> Path | SentStorage:
+        """Return the directory, or the object store so that it can be sent to tasks."""
+        return self.place if isinstance(self.place, Path) else SentStorage(self.place, self.storage)
+
     def create(self) -> StateRoot:
         """Open the root, made if there is none.
 

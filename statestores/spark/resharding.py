@@ -11,7 +11,6 @@ from statestores.resharding import reshard as reshard_store
 from statestores.resharding.reshard import MEMORY_BYTES
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.in_tasks import check_session, in_tasks
-from statestores.spark.state_path import require_local_path
 
 T = TypeVar("T")
 
@@ -23,6 +22,7 @@ def reshard(
     partitions: int,
     *,
     to: str | PathLike[str] | None = None,
+    to_storage_options: Mapping[str, object] | None = None,
     drop_expired: bool = False,
     keep_old: bool = False,
     memory_bytes: int = MEMORY_BYTES,
@@ -35,15 +35,17 @@ def reshard(
     beginning and meets nothing of the attempt before.
 
     Directories are those that the driver and all executors share. Of a root in an object store
-    nobody needs one: in place the rows pass from task to task as objects there, of 64 MiB at most,
-    which are removed when the new partitions count (RSH-20, OBJ-50).
+    nobody needs one: in place, and into such a root, the rows pass from task to task as objects
+    there, of 64 MiB at most, which are removed when the new partitions count (RSH-20, OBJ-50).
 
     Args:
         spark: The session, classic or Connect.
         root: The directory of the state root, or its URL in an object store.
         store: The store's name.
         partitions: How many partitions it is to have.
-        to: The directory of a state root that gets the store; by default in place.
+        to: The directory of a state root that gets the store, or its URL in an object store; by
+            default in place.
+        to_storage_options: How the object store of *to* is reached.
         drop_expired: Whether rows may go that have expired by the furthest stream time.
         keep_old: Whether the old partitions stay on disk, or in the object store.
         memory_bytes: About as much memory as the rows of one task may take.
@@ -52,8 +54,8 @@ def reshard(
 
     Raises:
         InvalidTypeError: That is no session.
-        InvalidOptionError: A path is of another file system, *to* is the URL of an object store, or
-            there are *storage_options*, and *root* is no URL.
+        InvalidOptionError: A path is of another file system, or there are options of an object
+            store for a path that is no URL.
         StateStoreError: As `statestores.resharding.reshard`, on the driver.
         PySparkException: A task failed; the store is as it was.
     """
@@ -66,7 +68,7 @@ def reshard(
         GivenRoot.of(str(root), storage_options).open_to_send(),
         store,
         partitions,
-        to=None if to is None else require_local_path(str(to)),
+        to=None if to is None else GivenRoot.of(str(to), to_storage_options).place_to_send(),
         drop_expired=drop_expired,
         keep_old=keep_old,
         memory_bytes=memory_bytes,

@@ -9,6 +9,7 @@ import pytest
 from s3 import Bucket
 
 import statestores as ss
+from statestores.errors import StoreNotFoundError
 from statestores.partitioning import partitioner_by_name
 from statestores.reading.partition_places import place_of
 from statestores.reading.partition_reader import PartitionReader
@@ -107,3 +108,37 @@ def test_kills(bucket: Bucket, tmp_path: Path, subtests: pytest.Subtests) -> Non
     # Of the logs that have ended there is what keeps out whoever is late.
     kinds = {name.removeprefix(log.names.generations).split("/")[1] for name in others}
     assert kinds <= {"checkpoint", "root", "own"}
+
+
+@pytest.mark.long
+@pytest.mark.spec("RSH-11", "RSH-22")
+def test_kills_on_the_way_to_another_root(bucket: Bucket, tmp_path: Path) -> None:
+    """There is no state root before the store counts, and then it is whole; this one stays."""
+    root = ss.StateRoot.create(bucket.root, storage_options=bucket.options)
+    root.add_store(COUNTS, partitions=2)
+    rows, to = {str(number): number for number in range(20)}, f"{bucket.root}-copy"
+    write(root, tmp_path, rows)
+    options = {name: text for name, text in bucket.options.items() if isinstance(text, str)}
+    options["client_options"] = bucket.options["client_options"]
+    for failpoint, tasks in (
+        ("objects.reshard.exchanged", True),
+        ("objects.snapshot.published", False),
+        ("reshard.built", True),
+        ("reshard.noted", True),
+    ):
+        case = {"url": bucket.root, "options": options, "failpoint": failpoint}
+        killed = forked_programs.run(
+            _PROGRAM, json.dumps({**case, "partitions": 3, "tasks": tasks, "to": to})
+        )
+
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        if failpoint != "reshard.noted":
+            with pytest.raises(StoreNotFoundError):
+                ss.StateRoot.open(to, storage_options=bucket.options)
+    copy = ss.StateRoot.open(to, storage_options=bucket.options)
+    assert content(copy) == content(root) == rows
+    # What the others have put goes, and the rows that the last one has moved.
+    assert copy.object_log("counts").vacuum()
+    left = [each.name for each in copy.object_log("counts").storage.list("counts/")]
+    assert {name.split("/")[2] for name in left} == {copy.object_log("counts").generation}
+    assert [name for name in left if "/scratch/" in name] == []

@@ -5,29 +5,26 @@ import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from command_line import invoke
 from dictionary import RETENTION_MS, SPECIFICATIONS, Written, by_repr, shown
+from in_memory import INPUT, done_twice, names_in, new_url, owner, put
 
 import statestores as ss
 from statestores.errors import (
     CommitConflictError,
-    FencedError,
-    InvalidArgumentError,
     OffsetOutOfRangeError,
     StorageError,
-    StoreLockedError,
     StoreMismatchError,
     StoreReshardedError,
     UnsupportedFormatError,
 )
 from statestores.failpoints import arm, disarm
 from statestores.object_log.checkpoint import Checkpoint
-from statestores.object_log.documents import Batch, End, Staged, unpack_root_entry
+from statestores.object_log.documents import Batch, End, unpack_root_entry
 from statestores.object_log.driver import run
 from statestores.object_log.generations.ending import find_end
 from statestores.object_log.writes import commit_staged
@@ -36,22 +33,13 @@ from statestores.reading.partition_places import ObjectPartition, place_of
 from statestores.reading.partition_reader import PartitionReader
 from statestores.resharding import reshard
 from statestores.root_document import stores_in
-from statestores.staging.operator_record import (
-    OperatorNames,
-    OperatorRecord,
-    StoreWrite,
-)
-from statestores.staging.operator_steps import choose_anchor, claim, commit, find_last
 from statestores.state_root import StateRoot
 from statestores.storage import open_storage
-from statestores.tasks import open_task
 from statestores.tasks.copying.object_source import ObjectSource
 from statestores.verification import verify
 
 T = TypeVar("T")
 LITTLE_MEMORY = 20_000
-INPUT = ss.TopicPartition("input", 0)
-_numbers = itertools.count()
 _GENERATION = b'"generation":"00000000000000000004-ab"'
 _GOLDEN_END = (
     b'72750a90\n{"before":2,"format":1,%b,"kind":"end","next":1004,"partitions":3}' % _GENERATION
@@ -64,50 +52,10 @@ _GOLDEN_CHECKPOINT = (
 ) % _GENERATION
 
 
-@pytest.fixture
-def url() -> str:
-    """A root in the memory of this process that nobody else uses."""
-    return f"memory://reshards/{next(_numbers)}"
-
-
-@pytest.fixture
-def root(url: str) -> StateRoot:
-    """A state root with the store ``kept`` of two partitions."""
-    made = StateRoot.create(url)
-    made.add_store(ss.KeyValue("kept"), partitions=2)
-    return made
-
-
 @pytest.fixture(autouse=True)
 def _disarmed() -> Iterator[None]:
     yield
     disarm()
-
-
-def owner(root: StateRoot, number: int, directory: Path, backend: str = "memory") -> Any:
-    """Take partition *number*."""
-    return ss.open_logged_store(root, "kept", number, backend=backend, directory=directory)
-
-
-def put(root: StateRoot, directory: Path, *keys: bytes) -> None:
-    """Commit each of *keys* to partition 0, where ``a`` and ``c`` belong if there are two."""
-    with owner(root, 0, directory) as opened:
-        for key in keys:
-            opened.store.put(key, b"v")
-            opened.commit({INPUT: 1})
-
-
-def names_in(root: StateRoot, prefix: str) -> list[str]:
-    """Return what lies below *prefix*."""
-    assert root.storage is not None
-    return [each.name for each in root.storage.list(prefix)]
-
-
-def done_twice(work: Sequence[Callable[[], T]]) -> Iterator[T]:
-    """Do each piece of *work* as tasks may: an attempt is done and lost, and another one comes."""
-    for each in work:
-        each()
-        yield each()
 
 
 @pytest.mark.spec("RSH-1", "RSH-2", "RSH-3", "RSH-4", "RSH-5", "RSH-18", "RSH-20", "OBJ-49")
@@ -120,7 +68,7 @@ def test_the_content_is_that_of_a_dictionary_and_engines_are_made_anew(
     """
     for kind, specification in SPECIFICATIONS.items():
         with subtests.test(kind):
-            source, place = random.Random(17), f"memory://reshards/{next(_numbers)}"
+            source, place = random.Random(17), new_url()
             StateRoot.create(place).add_store(specification, partitions=2)
             written = Written(place, specification, "sqlite", tmp_path / kind)
             written.put(source, 40)
@@ -219,7 +167,7 @@ def test_rows_that_pass_as_objects_count_once_and_go(
         assert tasks.passing() == []
         assert shown(url, ss.KeyValue("kept")) == before
     with subtests.test("expired"):
-        place, window = f"memory://reshards/{next(_numbers)}", SPECIFICATIONS["window"]
+        place, window = new_url(), SPECIFICATIONS["window"]
         state = StateRoot.create(place)
         state.add_store(window, partitions=2)
         for number, key, time_ms in ((0, b"k5", 100), (1, b"k0", 100 + 2 * RETENTION_MS)):
@@ -302,186 +250,6 @@ def test_who_has_it_open_is_told_or_goes_on(root: StateRoot, url: str, tmp_path:
             list(reader.rows())
         with pytest.raises(OffsetOutOfRangeError, match="begins at 3"):
             owner(StateRoot.open(url), number, tmp_path / f"new{number}")
-
-
-@pytest.mark.spec("RSH-18", "OBJ-46", "OBJ-47")
-def test_who_comes_first_wins(root: StateRoot, url: str, tmp_path: Path) -> None:
-    """Whoever writes or opens a partition while it is resharded; a void changes nothing."""
-    put(root, tmp_path / "0", b"a")
-    zombie = owner(StateRoot.open(url), 0, tmp_path / "0")
-    with pytest.raises(StoreLockedError, match="has an owner"):
-        reshard(root, "kept", 3, timeout_ms=0)
-    root.object_log("kept").release(0)
-
-    def write() -> None:
-        put(StateRoot.open(url), tmp_path / "1", b"c")
-
-    for failpoint, action, error in (
-        ("reshard.routed", write, CommitConflictError),
-        ("reshard.built", write, CommitConflictError),
-        ("objects.reshard.announced", write, CommitConflictError),
-        ("reshard.built", lambda: owner(StateRoot.open(url), 1, tmp_path / "2"), StoreLockedError),
-    ):
-        arm(failpoint, action, at=1)
-        with pytest.raises(error):
-            reshard(root, "kept", 3)
-        disarm()
-        assert names_in(root, "kept/generations/") == []
-        assert StateRoot.open(url).store("kept").partitions == 2
-    root.object_log("kept").release(1)
-    # Another one comes first; then a vacuum that takes the next one for dead; then one in time.
-    arm("objects.reshard.announced", lambda: reshard(url, "kept", 4), at=1)
-    with pytest.raises(StoreReshardedError):
-        reshard(root, "kept", 3)
-    log = StateRoot.open(url).object_log("kept")
-    assert log.partitions == 4
-    arm("reshard.built", lambda: [log.vacuum(abandoned_after_ms=-60_000) for _ in "12"], at=1)
-    with pytest.raises(CommitConflictError, match="for dead"):
-        reshard(url, "kept", 3)
-    arm("reshard.built", log.vacuum, at=1)
-    assert reshard(url, "kept", 3).partitions == 3
-    zombie.store.put(b"late", b"v")
-    with pytest.raises(FencedError):
-        zombie.commit()
-    zombie.close()
-    assert [row[0] for row in shown(url, ss.KeyValue("kept"))] == [b"a", b"c"]
-
-
-@pytest.mark.spec("RSH-12", "RSH-18")
-def test_tasks_and_topologies_are_refused_by_name(
-    root: StateRoot, url: str, tmp_path: Path
-) -> None:
-    """Their parts of a commit would be for partitions that are no more."""
-    root.add_store(ss.KeyValue("other"), partitions=2)
-    assert root.storage is not None
-    task = open_task(root, "0_0", ["other", "kept"], local_directory=tmp_path, backend="memory")
-
-    def die() -> None:
-        raise KeyboardInterrupt
-
-    task.store("other").put(b"a", b"v")
-    task.store("kept").put(b"a", b"v")
-    arm("task.recorded", die, at=1)
-    with pytest.raises(KeyboardInterrupt):
-        task.commit({INPUT: 1})
-    disarm()
-    for store in ("other", "kept"):
-        root.object_log(store).release(0)
-    for to in (None, tmp_path / "to"):
-        with pytest.raises(InvalidArgumentError, match=r"'0_0' has recorded .*open the task"):
-            reshard(root, "kept", 3, to=to)
-    again = tmp_path / "again"
-    open_task(root, "0_0", ["other", "kept"], local_directory=again, backend="memory").close()
-    reshard(root, "kept", 3)
-    root.storage.create("@tasks/topology.json", b"{}")
-    with pytest.raises(InvalidArgumentError, match="of a topology"):
-        reshard(root, "kept", 2)
-    assert StateRoot.open(url).store("kept").partitions == 3
-
-
-@pytest.mark.spec("RSH-12")
-def test_half_a_micro_batch_is_not_copied(root: StateRoot, url: str, tmp_path: Path) -> None:
-    """A driver died when its anchor had a micro-batch, and the operator's other store had not.
-
-    A reshard into another root did not ask, as that into a directory does: the copy lacked its half
-    for ever, since the record stays behind. What has no part for the store keeps nobody out.
-    """
-    root.add_store(ss.KeyValue("other"), partitions=2)
-    storage = root.storage
-    assert storage is not None
-    names = OperatorNames("counting", url)
-    anchor, kept = root.object_log("other").names, root.object_log("kept").names
-    staged = {
-        1: (Staged(id="w", span=1, clears=False, size=9, checksum=1, position=ss.Position()),)
-    }
-
-    def ask(steps: Any) -> Any:
-        return run(steps, storage)
-
-    def committed(parts: Any) -> OperatorRecord:
-        last = ask(find_last(names, anchor, range(2)))
-        proposed = OperatorRecord(
-            number=0,
-            id="w",
-            after=None if last.record is None else last.record.number,
-            at_ms=0,
-            stores={"kept": StoreWrite(ends={0: 0, 1: 0}, staged=parts)},
-            told={},
-        )
-        record: OperatorRecord = ask(claim(names, proposed))
-        ask(commit(names, anchor, record, last, "u"))
-        return record
-
-    ask(choose_anchor(names, "other"))
-    ask(commit_staged(kept, "joined", {}, batch=Batch(names.membership, 0)))
-    committed({})
-    reshard(root, "kept", 3, to=tmp_path / "first")
-    record = committed(staged)
-    for to in (tmp_path / "second", None):
-        with pytest.raises(
-            InvalidArgumentError, match=r"'kept' does not have yet.*start its query"
-        ):
-            reshard(root, "kept", 3, to=to)
-    assert not (tmp_path / "second" / "kept").exists()
-    ask(commit_staged(kept, "w", {}, batch=record.batch(names)))  # it has been carried out
-    reshard(root, "kept", 3, to=tmp_path / "second")
-
-
-@pytest.mark.spec("RSH-18", "TSK-18", "TSK-21")
-def test_a_record_that_comes_late_keeps_nobody_out(
-    tmp_path: Path, subtests: pytest.Subtests
-) -> None:
-    """A store of a task was released, and resharded, while its record was on its way.
-
-    The reshard found no record, and the record, when it came, was of a log that had ended. Where
-    that store was the first, nobody could tell any more whether it counts, and the task was not to
-    be opened; where it was another one, the commit was made, and half of it had no place to go.
-    """
-    for store in ("other", "kept"):
-        with subtests.test(store):
-            check_late_records(store, f"memory://reshards/{next(_numbers)}", tmp_path / store)
-
-
-def check_late_records(store: str, url: str, tmp_path: Path) -> None:
-    """Reshard *store* while a record is on its way: of a task that lives, and of one that dies."""
-    root = StateRoot.create(url)
-    root.add_store(ss.KeyValue("kept"), partitions=2)
-    root.add_store(ss.KeyValue("other"), partitions=2)
-
-    def opened(directory: str, state: StateRoot) -> Any:
-        local = tmp_path / directory
-        return open_task(state, "0_0", ["other", "kept"], local_directory=local, backend="memory")
-
-    def put(task: Any) -> None:
-        for name in ("other", "kept"):
-            task.store(name).put(b"a", b"v")
-        task.commit({INPUT: 1})
-
-    def move(dies: bool, partitions: int) -> None:
-        state = StateRoot.open(url)
-        state.object_log(store).release(0)
-        reshard(state, store, partitions)
-        if dies:
-            arm("task.recorded", die, at=1)
-
-    def die() -> None:
-        raise KeyboardInterrupt
-
-    for dies, error, partitions in ((False, FencedError, 3), (True, KeyboardInterrupt, 2)):
-        task = opened(f"{dies}", StateRoot.open(url))
-        arm("task.recording", partial(move, dies, partitions), at=1)
-        with pytest.raises(error):
-            put(task)
-        disarm()
-        assert len(names_in(root, "@tasks/0_0/records/")) == dies
-        if not dies:
-            task.close()
-        with opened(f"{dies} again", StateRoot.open(url)) as again:
-            assert [again.store(name).get(b"a") for name in ("other", "kept")] == [None, None]
-        assert names_in(root, "@tasks/0_0/records/") == []
-    with opened("last", StateRoot.open(url)) as last:
-        put(last)
-    assert [row[0] for row in shown(url, ss.KeyValue("kept"))] == [b"a"]
 
 
 @pytest.mark.spec("RSH-13", "OBJ-47")

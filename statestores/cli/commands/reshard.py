@@ -43,8 +43,9 @@ def reshard(
         str | None,
         typer.Option(
             "--to",
-            metavar="DIR",
-            help="A state root that gets the store; ROOT stays as it is. By default in place.",
+            metavar="ROOT",
+            help="A state root, or its URL, that gets the store; the other stays as it is. By "
+            "default in place.",
         ),
     ] = None,
     dry_run: Annotated[

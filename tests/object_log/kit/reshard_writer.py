@@ -2,7 +2,8 @@
 
 python reshard_writer.py '{"url": ..., "options": ..., "partitions": ..., "failpoint": ...}'
 
-With ``"tasks": true`` its rows pass as objects; ``"store"`` names another one.
+With ``"tasks": true`` its rows pass as objects; ``"store"`` names another one,
+and ``"to"`` another root in the same object store.
 """
 
 import json
@@ -29,4 +30,6 @@ if __name__ == "__main__":
     root = ss.StateRoot.open(case["url"], storage_options=case["options"])
     arm(case["failpoint"], lambda: os.kill(os.getpid(), signal.SIGKILL), at=1)
     each = one_after_the_other if case.get("tasks") else None
-    reshard(root, case.get("store", "counts"), case["partitions"], each=each)
+    to, store = case.get("to"), case.get("store", "counts")
+    reach = case["options"] if to else None
+    reshard(root, store, case["partitions"], to=to, to_storage_options=reach, each=each)

@@ -90,8 +90,12 @@ def test_upkeep_beside_an_owner(
     assert root.object_log("words").view(range(3)).checkpoint.former == ("",)
     with pytest.raises(InvalidOptionError, match="as text"):
         vacuum(spark, bucket.root, storage_options={"timeout": timedelta(1)})
-    with pytest.raises(InvalidOptionError, match="is in an object store"):
-        reshard_by_tasks(spark, copy, "words", 3, to=bucket.root)
+    with pytest.raises(InvalidOptionError, match="is a directory; leave them out"):
+        reshard_by_tasks(spark, copy, "words", 3, to=f"{copy}s", to_storage_options=options)
+    back = f"{bucket.root}/back"
+    reshard_by_tasks(spark, copy, "words", 4, to=back, to_storage_options=options)
+    returned = spark.read.format("statestores").options(**reached).load(back)
+    assert dict(rows_of(returned)) == found
 
 
 @pytest.mark.spec("OBJ-40")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from object_operator import COUNTS, LAST, DriverDiesError, ObjectOperator, dying
+from object_operator import COUNTS, LAST, WORDS, DriverDiesError, ObjectOperator, dying
 
 import statestores as ss
 from statestores import failpoints
@@ -101,6 +101,16 @@ def test_it_goes_on_with_its_checkpoint_and_other_partitions(
         third = started(root, tmp_path / "another machine")
         third.run(6)
         third.check(7)
+    with subtests.test("a copy in another object store begins with a new checkpoint"):
+        copy = GivenRoot(f"{root.place}-copy")
+        for store in ("counts", "last"):
+            reshard(root.open(), store, 3, to=copy.place)
+        moved = started(copy, tmp_path / "moved")
+        with pytest.raises(StoreMismatchError, match="begin with a new checkpoint"):
+            moved.run(7)
+        moved.run(0, query="0a0a0a0a-0000-0000-0000-000000000000")
+        assert moved.content(COUNTS) == dict.fromkeys(WORDS, 8)
+        assert [each for each in verify(str(copy.place)) if each.is_failure] == []
 
 
 @pytest.mark.spec("RSH-18", "RSH-21", "OBJ-51")
