@@ -36,6 +36,8 @@ _PATIENCE_SECONDS = 120.0
 _POLL_SECONDS = 0.02
 # Compiled little and with a small heap: a broker of tests lives for seconds.
 JVM = ("-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+# Of which Java reads and checks half as much at the start. One that does not fit is passed over.
+CLASSES = BUILD / "classes.jsa"
 LOGGING = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 _TELLS_DEATHS = "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.controller=info"
 _DEATH = "Fencing broker"
@@ -137,11 +139,12 @@ class Node:
             stdout=subprocess.DEVNULL,
         )
 
-    def start(self, port: int) -> None:
-        """Start, and return when clients are answered at *port*."""
+    def start(self, port: int, *options: str) -> None:
+        """Start, with more *options* of Java, and return when clients are answered at *port*."""
+        command = [self._command[0], *options, *self._command[1:]]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603  # the broker
-                [*self._command, "kafka.Kafka", str(self.settings)], stdout=log, stderr=log
+                [*command, "kafka.Kafka", str(self.settings)], stdout=log, stderr=log
             )
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while not _answers(port):
@@ -151,17 +154,17 @@ class Node:
                 raise RuntimeError(f"the broker does not run: {said}")
             time.sleep(_POLL_SECONDS)
 
-    def end(self, how: signal.Signals) -> None:
-        """Send *how*, and wait for the end."""
+    def end(self, how: signal.Signals) -> int:
+        """Send *how*, wait for the end, and return its status: below zero if it was killed."""
         process, self._process = self._process, None
         if process is None:
-            return
+            return 0
         process.send_signal(how)
         try:
             process.wait(_PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait()
+        return process.wait()
 
 
 def _answers(port: int) -> bool:
@@ -187,6 +190,9 @@ class Broker:
         names = ("PORT", "CONTROLLER_PORT", "TLS_PORT", "SASL_PORT", "PROXY_PORT", "BEHIND_PORT")
         self._ports = dict(zip(names, _free_ports(len(names)), strict=True))
         self.addresses = [f"127.0.0.1:{self._ports['PORT']}"]
+        self._archive_classes(directory / "archiving", command)
+        if CLASSES.stat().st_size:
+            command[1:1] = ["-Xlog:disable", f"-XX:SharedArchiveFile={CLASSES}"]
         self._controller: Node | None = None
         if controller_apart:
             self._broker = Node(directory, command, self._settings("server", "broker"))
@@ -213,6 +219,24 @@ class Broker:
         for name, port in self._ports.items():
             text = text.replace(f"@{name}@", str(port))
         return text
+
+    def _archive_classes(self, directory: Path, command: list[str]) -> None:
+        """Make `CLASSES`, once for all, by a broker that ends in order; empty where Java cannot."""
+        with alone(CLASSES):
+            if CLASSES.exists() and CLASSES.stat().st_mtime >= kafka_libraries().stat().st_mtime:
+                return
+            unfinished = CLASSES.with_name(f".{CLASSES.name}")
+            unfinished.unlink(missing_ok=True)
+            node = Node(directory, command, self._settings("server"))
+            node.format()
+            node.start(
+                self._ports["PORT"], "-Xlog:disable", f"-XX:ArchiveClassesAtExit={unfinished}"
+            )
+            if node.end(signal.SIGTERM) < 0:
+                unfinished.unlink(missing_ok=True)
+            unfinished.touch()
+            unfinished.replace(CLASSES)
+            shutil.rmtree(directory)
 
     def _format(self) -> None:
         """Give the node its first files: made once for all, since that takes a second of Java."""
