@@ -88,8 +88,9 @@ def _ways(restore: Restore) -> list[ChangelogPlace]:
         ChangelogPlace(
             store=way.logged.store.name,
             changelog=place,
-            next_offset=way.following,
-            end=max(way.end, way.following),
+            next_offset=at,
+            end=max(way.end, at),
         )
         for place, way in list(restore.remaining.items())
+        for at in [way.kept]
     ]

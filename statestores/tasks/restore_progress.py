@@ -35,7 +35,9 @@ class RestoreProgress:
     """Time since the start."""
 
     offset: int | None = None
-    """The changelog offset up to which the store has come; ``None`` before its changelog."""
+    """The changelog offset up to which it has been read; ``None`` before the changelog.
+
+    A long restore commits what it has read a little later."""
 
     @property
     def rows_per_second(self) -> float | None:

@@ -15,6 +15,7 @@ from statestores.arrow.restoring.waiting_changes import WaitingChanges
 from statestores.arrow.row_batches import even_batches
 from statestores.arrow.rows import encoder_of
 from statestores.arrow.rows.encoder import RowEncoder
+from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.changelog.frame import Frame
 from statestores.changelog.rows import change_schema
 from statestores.failpoints import reach
@@ -66,10 +67,21 @@ class RowSink:
     def into(cls, store: StateStore, plan: RestorePlan, batch_rows: int | None) -> Self | None:
         """Return the sink for *plan* into *store*; ``None`` where it goes record by record."""
         begins = plan.committed is None or plan.start_over
-        if not isinstance(store, EngineStore) or not (begins or plan.rows >= LEAST_ROWS):
+        if not (begins or plan.rows >= LEAST_ROWS):
             return None
-        encoder = encoder_of(store)
-        return None if encoder is None else cls(store, encoder, batch_rows, is_empty=begins)
+        return cls.of(store, batch_rows, is_empty=begins)
+
+    @classmethod
+    def of(cls, store: StateStore, batch_rows: int | None = None, *, is_empty: bool) -> Self | None:
+        """Return the sink into *store*, which *is_empty* or has rows.
+
+        ``None`` if it is another author's, or of a kind whose changes are put one by one.
+        """
+        below = store_of_bytes(store)
+        if not isinstance(below, EngineStore):
+            return None
+        encoder = encoder_of(below)
+        return None if encoder is None else cls(below, encoder, batch_rows, is_empty=is_empty)
 
     @property
     def piece_rows(self) -> int:
@@ -106,12 +118,25 @@ class RowSink:
 
     def takes(self, frame: Frame) -> bool:
         """Return whether it deletes no more than what waits does, or little waits."""
+        return self.has_room_for(frame.batch)
+
+    def has_room_for(self, changes: pa.RecordBatch) -> bool:
+        """Return whether *changes* delete no more than what waits does, or little waits."""
         # What waits deletes nothing, or it would not be so large: it can be a sorted file.
-        return self._waiting.rows <= APPLIED_ROWS or not self._has_to_delete(frame.batch)
+        return self._waiting.rows <= APPLIED_ROWS or not self._has_to_delete(changes)
 
     def replay(self, frame: Frame) -> None:
         """Take the changes of *frame*."""
-        self._waiting.add(frame.batch, deletes=self._has_to_delete(frame.batch))
+        self.add(frame.batch)
+
+    def add(self, changes: pa.RecordBatch) -> None:
+        """Take *changes*, columns of the kind's change schema; they wait for a commit."""
+        self._waiting.add(changes, deletes=self._has_to_delete(changes))
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes of the columns that wait for a commit."""
+        return self._waiting.bytes
 
     def truncate(self) -> None:
         """Empty the store: then nothing need be deleted."""

@@ -63,7 +63,7 @@ class OpenStores(NamedTuple):
                 each.reached.pop(key.partition, None)
                 way = ways.get(store.name)
                 if way is not None:
-                    each.reached[key.partition] = (way.following, max(way.end, way.following))
+                    each.reached[key.partition] = (way.kept, max(way.end, way.kept))
         for number, logged in self._active():
             each = found.setdefault(logged.store.name, _Found())
             each.restoring.discard(number)

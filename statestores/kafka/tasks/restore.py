@@ -12,6 +12,7 @@ from statestores.failpoints import reach
 from statestores.kafka.changelog_rows import ChangelogRow
 from statestores.kafka.messages import offset_of, time_of
 from statestores.kafka.tasks.task_stores import LoggedStore, TaskStores
+from statestores.kafka.tasks.waiting_columns import WaitingColumns
 from statestores.spi import TopicPartition
 from statestores.tasks.restore_progress import RestoreReporter
 from statestores.tasks.task_id import TaskId
@@ -83,15 +84,22 @@ class Way:
         """Go from where *logged* is, at least *start*, to *end*, and tell the *reporter*."""
         self.logged = logged
         self.end = end
+        self._start = start
         self.following = max(start, logged.next_offset)
+        """The first offset that has not been read."""
         self.reporter = reporter
         self.rows = self.bytes = 0
         self.waits_since: float | None = None
         """When it had read everything but what an open transaction hides."""
         self.total = max(0, end - self.following)
+        self._columns = WaitingColumns.of(logged, self.total)
 
-    def take(self, messages: list[Message]) -> None:
-        """Replay and commit *messages*: a crash of the process repeats nothing of it."""
+    def take(self, messages: list[Message], allowed_bytes: int) -> None:
+        """Replay and commit *messages*; where many are left, with up to *allowed_bytes* of others.
+
+        Raises:
+            StateStoreError: They are no changes of such a store, or it cannot be written.
+        """
         rows = []
         for message in messages:
             key, value = message.key(), message.value()
@@ -102,16 +110,34 @@ class Way:
                 )
             rows.append(ChangelogRow(key, value, time_of(message)))
             self.bytes += len(key) + len(value or b"")
-        self.logged.take(rows, offset_of(messages[0]))
         last = offset_of(messages[-1])
-        self.logged.commit(last)
-        reach("kafka.batch-restored")
+        if self._columns is None:
+            self.logged.take(rows, offset_of(messages[0]))
+            self.logged.commit(last)
+            reach("kafka.batch-restored")
+        else:
+            self._columns.take(self.logged.rows.changes(rows), last, allowed_bytes)
         self.following = last + 1
         self.waits_since = None
         self.rows += len(rows)
         if self.reporter is not None:
             total = max(self.total, self.rows)
             self.reporter(Progress(rows=self.rows, bytes=self.bytes, total_rows=total, offset=last))
+
+    @property
+    def kept(self) -> int:
+        """The first offset that the store does not reflect yet; any thread may ask."""
+        return max(self._start, self.logged.reflected)
+
+    def end_long_restore(self) -> None:
+        """Commit what waits, and from now on each batch as it comes: the end has been seen.
+
+        Raises:
+            StateStoreError: The store cannot be written.
+        """
+        if self._columns is not None:
+            self._columns.commit()
+            self._columns = None
 
     def hangs(self, seconds: float) -> BrokerError | None:
         """Return the failure of a wait of so many *seconds* for an open transaction, if it is one.

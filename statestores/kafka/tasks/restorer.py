@@ -37,6 +37,8 @@ from statestores.tasks.restore_progress import RestoreListener, RestoreReporter
 from statestores.tasks.task_id import TaskId
 
 _BATCH_RECORDS = 2_000
+_WAITING_BYTES = 64 << 20
+"""Of columns that long restores have read and not committed, all of them together."""
 _WAIT_SECONDS = 0.1
 _LOOK_SECONDS = 0.5
 """How often it is looked how far changelogs are ahead of standbys."""
@@ -322,6 +324,11 @@ class Restorer:
     def _note_end(self, place: TopicPartition, offset: int, restore: Restore) -> None:
         """Note that nothing decided is left of *place*, up to *offset*."""
         way = restore.remaining[place]
+        try:
+            way.end_long_restore()
+        except StateStoreError as failure:
+            self._fail(restore, failure)
+            return
         way.logged.has_read_to(offset)
         if restore.is_standby:
             return
@@ -358,7 +365,7 @@ class Restorer:
         following = [message for message in messages if offset_of(message) >= way.following]
         try:
             if following:
-                way.take(following)
+                way.take(following, _WAITING_BYTES // len(self._running))
         except StateStoreError as failure:
             self._fail(restore, failure)
 

@@ -187,8 +187,12 @@ class LoggedStore:
         self._mark = None
         self.store.commit(marks if offset is None else {self.changelog: offset, **marks})
         if offset is not None:
-            self.reflected = offset + 1
-            self.has_read_to(offset + 1 + markers)
+            self.has_committed(offset, markers)
+
+    def has_committed(self, offset: int, markers: int = 0) -> None:
+        """Note that the store has committed the changes up to *offset*, and reflects them."""
+        self.reflected = offset + 1
+        self.has_read_to(offset + 1 + markers)
 
     def has_read_to(self, offset: int) -> None:
         """Note that the store lacks no change of the changelog before *offset*."""

@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from statestores.arrow import read_snapshot, restore, write_snapshot
 from statestores.arrow.restoring.row_sink import RowSink
 from statestores.errors import InvalidArgumentError
+from statestores.opening import open_store
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.every_kind.sorted_rows import SortedRows
 from statestores.semantics.rows.layout import DATA, PROGRESS_ROW
+from statestores.serdes import int64, utf8
 from statestores.spi import (
     Changes,
     Durability,
@@ -404,3 +406,30 @@ def test_deletions_come_in_smaller_commits(
     assert list(copy.range()) == list(live.range())
     assert max(rows for rows, deletes in commits if deletes) <= 5
     assert max(rows for rows, deletes in commits if not deletes) == 8
+
+
+@pytest.mark.spec("SNP-10")
+def test_a_store_with_serdes_is_restored_by_its_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a store takes sorted rows was asked of the typed one, and answered with no."""
+    specification = KeyValue("live", key=utf8, value=int64)
+    sinks: list[RowSink] = []
+    commit = RowSink.commit
+
+    def note(self: RowSink, *rest: Any) -> None:
+        sinks.append(self)
+        commit(self, *rest)
+
+    monkeypatch.setattr(RowSink, "commit", note)
+    with open_store(tmp_path / "live", specification) as live:
+        live.put_many(["a", "b"], [1, 2])
+        live.commit({LOG: 7})
+        write_snapshot(live, tmp_path / "snapshots", partition=LOG)
+    [path] = (tmp_path / "snapshots").iterdir()
+    with open_store(tmp_path / "copy", specification) as copy:
+        restore(copy, snapshot=read_snapshot(path))
+
+        assert list(copy.range()) == [("a", 1), ("b", 2)]
+        assert copy.committed_offset(LOG) == 7
+    assert sinks

@@ -18,7 +18,7 @@ from statestores.kafka import cluster as cluster_module
 from statestores.kafka import run
 from statestores.kafka.readers import consumed
 from statestores.kafka.run_arguments import ChangelogFormat, Until
-from statestores.kafka.tasks import wholes
+from statestores.kafka.tasks import restorer, waiting_columns, wholes
 from statestores.processing import Context, Processor, Record, Topic, Topology
 from statestores_conformance.faults.crash_child import die_at, serve
 from statestores_conformance.faults.crash_nursery import Nursery
@@ -41,6 +41,8 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 """How an instance processes what is at hand."""
 
+_LONG_RESTORES = ("columns", "cache")
+"""Where what is restored waits as columns, although it is little."""
 _SNAPSHOT_MS = 1_000
 _WHOLE_AFTER = 10
 """After so many offsets a store is written whole, into a changelog of frames."""
@@ -264,6 +266,8 @@ def live(
     if failpoint is not None:
         die_at(failpoint, at)
     wholes._MOST_OFFSETS = _WHOLE_AFTER
+    if way in _LONG_RESTORES:
+        waiting_columns.LEAST_RECORDS, restorer._WAITING_BYTES = 50, 5_000
     if os.environ.get("STATESTORES_SOAK") == "1":
         # A broker that is killed on a machine with ten soaks takes minutes to be there again.
         cluster_module.PATIENCE_SECONDS = _SOAK_PATIENCE_SECONDS
