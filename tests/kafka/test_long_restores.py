@@ -110,7 +110,7 @@ def _restored(specification: Any, batches: list[Any], *, total: int, allowed: in
         return content, store.committed_offset(LOG), getattr(store, "stream_time_ms", None)
 
 
-@pytest.mark.spec("KFK-38")
+@pytest.mark.spec("KFK-41")
 @pytest.mark.parametrize("specification", STORES, ids=lambda each: each.name)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=_BATCHES, allowed=st.integers(0, 2_000))
@@ -126,7 +126,7 @@ def test_the_store_is_what_one_has_that_commits_each_batch(
     assert found == _restored(specification, given, total=0, allowed=0)
 
 
-@pytest.mark.spec("KFK-38")
+@pytest.mark.spec("KFK-41")
 def test_a_record_of_something_else_ends_a_long_restore(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was read before it is not committed with it, and not with a later offset."""
     monkeypatch.setattr(waiting_columns, "LEAST_RECORDS", 1)
@@ -145,7 +145,7 @@ def test_a_record_of_something_else_ends_a_long_restore(monkeypatch: pytest.Monk
         assert way.kept == logged.next_offset == 1
 
 
-@pytest.mark.spec("KFK-8", "KFK-38")
+@pytest.mark.spec("KFK-8", "KFK-41")
 def test_a_lost_directory_comes_back_in_few_commits(
     cluster: TestCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""What a long restore has read of a changelog topic and not committed yet: columns (KFK-38).
+"""What a long restore has read of a changelog topic and not committed yet: columns (KFK-41).
 
 Record by record, a row goes through a dictionary of pending writes and a batch of the engine's.
 Many rows are cheaper in the order of their keys, which engines take several times faster, and
