@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from rocksdict import (
     AccessType,
@@ -15,8 +15,6 @@ from rocksdict import (
     WriteBatch,
 )
 
-from statestores.errors import StorageError
-from statestores_rocksdb.clean_close import break_seal
 from statestores_rocksdb.failures import fail
 from statestores_rocksdb.inspection import inspect
 from statestores_rocksdb.options import Compression, RocksDBOptions, WalRecovery
@@ -63,20 +61,19 @@ def open_database(path: Path, options: RocksDBOptions) -> Rdict:
     """
     tuned = driver_options(options)
     tuned.set_wal_recovery_mode(_RECOVERY[options.wal_recovery]())
+    opened: list[Rdict] = []
     try:
         tuned.set_max_file_opening_threads(_opening_threads(path))
         inspect(path, options.wal_recovery, lambda: _oldest_log(path, tuned))
         database = _open(path, tuned, AccessType.read_write())
-    except Exception as error:  # noqa: BLE001  # the driver raises the class itself
-        fail(error, f"open the RocksDB database in {str(path)!r}")
-    try:
-        break_seal(path)
+        opened.append(database)
         _leave_sequence_zero(database)
-    except StorageError:
-        # It fails to close where it failed to write, and the first failure is the one to report.
-        with suppress(Exception):
-            database.close()
-        raise
+    except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+        for each in opened:
+            # It fails to close where it failed to write: the first failure is the one to report.
+            with suppress(Exception):
+                each.close()
+        fail(error, f"open the RocksDB database in {str(path)!r}")
     return database
 
 
@@ -93,21 +90,17 @@ def _leave_sequence_zero(database: Rdict) -> None:
     there is a snapshot of that instant, any compaction drops all the ingested rows, which have
     number 0 too (facebook/rocksdb#13155). One change is enough; no row has the empty key.
     """
-    if database.latest_sequence_number():
-        return
-    change = WriteBatch(raw_mode=True)
-    change.delete(b"")
-    try:
+    if not database.latest_sequence_number():
+        change = WriteBatch(raw_mode=True)
+        change.delete(b"")
         database.write(change)
-    except Exception as error:  # noqa: BLE001  # the driver raises the class itself
-        fail(error, "write the first change")
 
 
 def _oldest_log(path: Path, tuned: Options) -> int:
     """Return the number of the oldest log that is needed, of a database that is not open."""
     database = _open(path, tuned, AccessType.read_only(error_if_log_file_exist=False))
     try:
-        return database.property_int_value("rocksdb.min-log-number-to-keep") or 0
+        return cast("int", database.property_int_value("rocksdb.min-log-number-to-keep"))
     finally:
         database.close()
 

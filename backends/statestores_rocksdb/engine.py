@@ -22,7 +22,7 @@ from threading import Lock
 from typing import Any, ClassVar, NoReturn, Self
 from weakref import WeakSet
 
-from rocksdict import Checkpoint, Rdict, WriteOptions
+from rocksdict import Checkpoint, DbClosedError, Rdict, WriteOptions
 from rocksdict import WriteBatch as DriverBatch
 
 from statestores.errors import InvalidArgumentError, StorageError, StoreClosedError
@@ -173,10 +173,9 @@ class RocksDBEngine(ViewReads, Engine):
         counted = sum(1 for _ in islice(self.scan(start, stop), _EXACT_COUNT))
         if counted < _EXACT_COUNT:
             return counted
-        try:
+        with self._lock:
+            self._check_open()
             estimate = self._database.property_int_value("rocksdb.estimate-num-keys")
-        except Exception as error:  # noqa: BLE001  # the driver raises the class itself
-            fail(error, "estimate the number of keys")
         return max(counted, estimate or 0)
 
     def checkpoint(self, path: str | PathLike[str]) -> None:
@@ -243,42 +242,37 @@ class RocksDBEngine(ViewReads, Engine):
             self._view = None
             for view in list(self._views):
                 view.release()
-        is_whole = self._close_database()
-        try:
-            if is_whole:
-                seal(self._path)
-        finally:
-            self._owner.release()
-            if self._memory is not None:
-                self._memory.release()
-            self._is_released = True
+        self._close_database()
+        seal(self._path)
+        self._owner.release()
+        if self._memory is not None:
+            self._memory.release()
+        self._is_released = True
 
-    def _close_database(self) -> bool:
+    def _close_database(self) -> None:
         """Close the driver's handle, the last object that keeps the database open.
 
-        Return whether all is well. The driver moves the last writes from the log into a table
-        first; when the disk is full or files are damaged it cannot, and they stay safe in the log,
-        as after a crash. That is not a failure to close, and no reason to raise over the error that
-        the caller may be handling: a warning in the program's log says so.
+        The driver moves the last writes from the log into a table first; when the disk is full or
+        files are damaged it cannot, and they stay safe in the log, as after a crash. That is not a
+        failure to close, and no reason to raise over the error that the caller may be handling: a
+        warning in the program's log says so.
         """
         while True:
             try:
                 self._database.close()
-            except Exception as error:
+            except DbClosedError:  # by a close that was interrupted
+                return
+            except Exception as error:  # noqa: BLE001  # the driver raises the class itself
                 if is_borrow_conflict(error):
                     # A read in another thread holds the handle for one more driver call.
                     time.sleep(0.0001)
                     continue
-                if type(error) is not Exception:
-                    raise
                 _LOG.warning(
                     "closing the RocksDB database in %r left the last writes in its log: %s",
                     str(self._path),
                     error,
                 )
-                return False
-            else:
-                return True
+            return
 
     def _present_view(self) -> FrozenView:
         view = self._view
@@ -286,10 +280,7 @@ class RocksDBEngine(ViewReads, Engine):
             return view
         self._check_open()
         self._forget_view()
-        try:
-            self._view = view = FrozenView(self._database, self._lock)
-        except Exception as error:  # noqa: BLE001  # the driver raises the class itself
-            fail(error, "make an iterator")
+        self._view = view = FrozenView(self._database, self._lock)
         self._views.add(view)
         return view
 

@@ -37,10 +37,9 @@ def fail(error: Exception, action: str) -> NoReturn:
         raise StoreClosedError(f"cannot {action}: the RocksDB engine is closed") from error
     if isinstance(error, KeyError | ValueError) and "only support bytes" in text:
         raise InvalidTypeError(f"cannot {action}: keys and values must be bytes") from error
-    if isinstance(error, OSError) and not isinstance(error, StateStoreError):
-        # The driver reads some files itself, outside RocksDB.
-        text = f"IO error: {text}"
-    elif type(error) is not Exception:
+    # The driver reads some files itself, outside RocksDB, and so do we.
+    of_the_system = isinstance(error, OSError) and not isinstance(error, StateStoreError)
+    if type(error) is not Exception and not of_the_system:
         raise error
     if text.startswith("Corruption"):
         raise StoreCorruptedError(

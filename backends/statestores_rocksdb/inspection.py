@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from statestores.errors import StorageError, StoreCorruptedError
+from statestores.errors import StoreCorruptedError
 from statestores_rocksdb.clean_close import check_seal
 from statestores_rocksdb.log_structure import LogStructure, read_structure
 from statestores_rocksdb.options import WalRecovery
@@ -33,27 +33,19 @@ def inspect(directory: Path, recovery: WalRecovery, oldest_log: Callable[[], int
 
     Raises:
         StoreCorruptedError: The files are damaged or incomplete.
-        StorageError: They cannot be read.
+        OSError: They cannot be read.
     """
-    try:
-        names = {entry.name for entry in directory.iterdir()}
-        current = directory / "CURRENT"
-        manifest = current.read_text(errors="replace").strip() if "CURRENT" in names else None
-        logs = [directory / name for name in sorted(names) if re.fullmatch(r"\d+\.log", name)]
-        _check_complete(directory, names, manifest, logs)
-        check_seal(directory)
-        if manifest in names:
-            damage = read_structure(directory / manifest).damage
-            if damage is not None:
-                raise _damaged(directory / manifest, f"at byte {damage}")
-        _check_logs(logs, recovery, oldest_log)
-    except OSError as error:
-        if isinstance(error, StoreCorruptedError | StorageError):
-            raise
-        raise StorageError(
-            f"cannot read the RocksDB database in {str(directory)!r}: {error.strerror or error}; "
-            "check the rights and the disk"
-        ) from error
+    names = {entry.name for entry in directory.iterdir()}
+    current = directory / "CURRENT"
+    manifest = current.read_text(errors="replace").strip() if "CURRENT" in names else None
+    logs = [directory / name for name in sorted(names) if re.fullmatch(r"\d+\.log", name)]
+    _check_complete(directory, names, manifest, logs)
+    check_seal(directory)
+    if manifest in names:
+        damage = read_structure(directory / manifest).damage
+        if damage is not None:
+            raise _damaged(directory / manifest, f"at byte {damage}")
+    _check_logs(logs, recovery, oldest_log)
 
 
 def _check_complete(
@@ -79,43 +71,40 @@ def _check_complete(
 
 def _check_logs(logs: list[Path], recovery: WalRecovery, oldest_log: Callable[[], int]) -> None:
     """Refuse or cut *logs*, the oldest first, where they do not continue each other."""
-    structures = [read_structure(log) for log in logs]
-    for index, structure in enumerate(structures):
+    meet = _MEETINGS[recovery]
+    structures: list[LogStructure] = []
+    for index, log in enumerate(logs):
+        structure = read_structure(log)
+        structures.append(structure)
         if structure.damage is not None:
-            if recovery is not WalRecovery.CUT_AT_DAMAGE:
-                raise _damaged(logs[index], f"at byte {structure.damage}")
-            _cut(logs[index:], structure.damage)
-            structures = [read_structure(log) for log in logs]
-            break
+            meet(logs[index:], structure.damage, f"at byte {structure.damage}")
     # Only now, since RocksDB may not return from opening damaged logs.
     for index, structure in enumerate(structures):
-        problem = _break_after(structure, structures[index + 1 :])
-        if problem and int(logs[index].stem) >= oldest_log():
-            if recovery is not WalRecovery.CUT_AT_DAMAGE:
-                raise _damaged(logs[index], problem)
-            _cut(logs[index:], logs[index].stat().st_size)
-            break
+        newer = [each.first_sequence for each in structures[index + 1 :]]
+        begins = next((first for first in newer if first is not None), structure.next_sequence)
+        # A log that was cut within a batch does not have its number, so the number tells of both.
+        if begins != structure.next_sequence and int(logs[index].stem) >= oldest_log():
+            problem = (
+                f"at its end: it is cut short, or a log after it is missing; the newer one begins "
+                f"with change {begins}, expected {structure.next_sequence or 'an older one'}"
+            )
+            meet(logs[index:], logs[index].stat().st_size, problem)
 
 
-def _cut(logs: list[Path], offset: int) -> None:
+def _refuse(logs: list[Path], _: int, where: str) -> None:
+    """Raise for the damage that is in the first of *logs*, *where* it is."""
+    raise _damaged(logs[0], where)
+
+
+def _cut(logs: list[Path], offset: int, _: str) -> None:
     """Cut the first of *logs* at *offset*, and empty the newer ones: they would leave a hole."""
     os.truncate(logs[0], offset)
     for newer in logs[1:]:
         os.truncate(newer, 0)
 
 
-def _break_after(structure: LogStructure, newer: list[LogStructure]) -> str:
-    """Return how the batches of *newer* logs do not follow, or nothing when they do.
-
-    A log that was cut within a batch does not have its number, so the number tells of both.
-    """
-    begins = next((each.first_sequence for each in newer if each.first_sequence is not None), None)
-    if begins in {None, structure.next_sequence}:
-        return ""
-    return (
-        f"at its end: it is cut short, or a log after it is missing; the newer one begins with "
-        f"change {begins}, expected {structure.next_sequence or 'an older one'}"
-    )
+_MEETINGS = {WalRecovery.REFUSE_DAMAGE: _refuse, WalRecovery.CUT_AT_DAMAGE: _cut}
+"""How damage in a log, and in those after it, is met."""
 
 
 def _damaged(path: Path, where: str) -> StoreCorruptedError:
