@@ -13,7 +13,7 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
-from statestores.errors import StorageError, StoreCorruptedError
+from statestores.errors import StoreCorruptedError
 
 SEAL = "CLOSED.json"
 _CHUNK_BYTES = 1024 * 1024
@@ -39,7 +39,7 @@ def is_sealed(file: Path) -> bool:
 
     Raises:
         StoreCorruptedError: They differ.
-        StorageError: They cannot be read.
+        OSError: They cannot be read.
     """
     seal_file = file.with_name(SEAL)
     try:
@@ -49,10 +49,6 @@ def is_sealed(file: Path) -> bool:
         found = _describe(file)
     except (FileNotFoundError, ValueError, RecursionError):
         return False  # there is none, or it is unreadable: it is not forced to the disk
-    except OSError as error:
-        raise StorageError(
-            f"cannot read {str(seal_file)!r}: {error.strerror or error}; check the rights"
-        ) from error
     if not isinstance(sealed, dict) or sealed.keys() != found.keys():
         return False
     if sealed != found:

@@ -15,7 +15,7 @@ from statestores.spi import Capabilities, Durability, Engine, WriteBatch, parse_
 from statestores_sqlite.database import Database
 from statestores_sqlite.options import PostgreSQLOptions, SQLiteOptions
 from statestores_sqlite.postgresql_table import PostgreSQLTable
-from statestores_sqlite.readers import DriverRows, Reader, ReaderPool
+from statestores_sqlite.readers import Reader, ReaderPool
 from statestores_sqlite.reads import SQLReads
 from statestores_sqlite.row_cursor import RowCursor
 from statestores_sqlite.snapshot import SQLiteSnapshot
@@ -34,7 +34,7 @@ class SQLiteEngine(SQLReads, Engine):
     def __init__(self, database: Database) -> None:
         """Take over an open *database*; callers use `open`."""
         super().__init__(database)
-        self._pool = ReaderPool(database.open_reader, database.closed)
+        self._pool = ReaderPool(database.open_reader, database.closed, database.errors)
         self._snapshots: weakref.WeakSet[SQLiteSnapshot] = weakref.WeakSet()
         self._snapshots_lock = Lock()
 
@@ -57,12 +57,9 @@ class SQLiteEngine(SQLReads, Engine):
         self._database.apply(batch, durability)
 
     def snapshot(self) -> SQLiteSnapshot:
-        snapshot = SQLiteSnapshot(self._database, self._pool)
         with self._snapshots_lock:
-            reading = self._reading
+            snapshot = SQLiteSnapshot(self._database, self._pool)
             self._snapshots.add(snapshot)
-        if not reading:  # closed since the snapshot took its reader
-            snapshot.close()
         return snapshot
 
     def approximate_num_keys(self, start: bytes, stop: bytes | None = None) -> int:
@@ -90,11 +87,11 @@ class SQLiteEngine(SQLReads, Engine):
     def close(self) -> None:
         # Each step may be repeated, so that an interrupted close can be repeated too.
         self._stop_scans()
-        with self._snapshots_lock:
+        with self._snapshots_lock:  # the pool has no reader for a snapshot that comes later
+            self._pool.close()
             snapshots = list(self._snapshots)
         for snapshot in snapshots:
             snapshot.close()
-        self._pool.close()
         self._database.close()
 
     def _take(self) -> Reader:
@@ -114,19 +111,8 @@ class SQLiteEngine(SQLReads, Engine):
         except self._database.errors as error:
             self._lose(reader)
             raise self._database.translated(error) from error
-        finish = partial(_finish_scan, self._database, self._pool, reader, rows)
+        finish = partial(self._pool.give_after, reader, rows.close)
         return RowCursor(rows, Lock(), finish, self._database.closed)
-
-
-def _finish_scan(database: Database, pool: ReaderPool, reader: Reader, rows: DriverRows) -> None:
-    """Give *reader* back when its scan is over."""
-    try:
-        rows.close()
-    except database.errors:
-        # The connection is lost, which the scan has noticed or did not live to see.
-        reader.close()
-    else:
-        pool.give(reader)
 
 
 class PlainSQLiteEngine(SQLiteEngine):

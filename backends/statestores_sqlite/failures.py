@@ -24,6 +24,38 @@ _NO_FORMAT = "unsupported file format"
 _FAILED_WAITS = frozenset({sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC})
 """What SQLite has written to its log may be on the disk or not. A crash now would bring it back."""
 
+DAMAGE = (
+    StoreCorruptedError,
+    (
+        "the database of {path!r} is damaged: {said!r}; restore the store from a snapshot or its "
+        "changelog"
+    ),
+)
+_LOCKED = (
+    StoreLockedError,
+    (
+        "the database in {path!r} is being written by a program that uses SQLite without "
+        "statestores: {said!r}; end its transaction first"
+    ),
+)
+_TOO_LONG = (
+    InvalidArgumentError,
+    "SQLite does not take this pair: {said!r}; key and value together may have 1,000,000,000 bytes",
+)
+_OTHERS = (
+    StorageError,
+    "SQLite cannot read or write in {path!r}: {said!r}; check the rights and the space on the disk",
+)
+_MEANINGS: dict[int | str, tuple[type[StateStoreError], str]] = {
+    _NO_FORMAT: DAMAGE,
+    sqlite3.SQLITE_CORRUPT: DAMAGE,
+    sqlite3.SQLITE_NOTADB: DAMAGE,
+    sqlite3.SQLITE_BUSY: _LOCKED,
+    sqlite3.SQLITE_LOCKED: _LOCKED,
+    sqlite3.SQLITE_TOOBIG: _TOO_LONG,
+}
+"""What SQLite's primary codes mean to a caller, and what to do."""
+
 
 def errors_of(engine: Engine) -> tuple[type[Exception], ...]:
     """Return what calls through *engine*, or through its driver, raise."""
@@ -50,30 +82,8 @@ def translated(error: Exception, path: str) -> StateStoreError:
             "what is on the disk, and what is counts: close the store and open it again"
         )
     code = extended & _PRIMARY_CODE
-    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB} or said == _NO_FORMAT:
-        return corrupted(said, path)
-    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-        return StoreLockedError(
-            f"the database in {path!r} is being written by a program that uses SQLite without "
-            f"statestores: {said!r}; end its transaction first"
-        )
-    if code == sqlite3.SQLITE_TOOBIG:
-        return InvalidArgumentError(
-            f"SQLite does not take this pair: {said!r}; key and value together may have "
-            "1,000,000,000 bytes"
-        )
-    return StorageError(
-        f"SQLite cannot read or write in {path!r}: {said!r}; check the rights and the space on the "
-        "disk"
-    )
-
-
-def corrupted(said: str, path: str) -> StoreCorruptedError:
-    """Return the error for a database of which its driver *said* that it is damaged."""
-    return StoreCorruptedError(
-        f"the database of {path!r} is damaged: {said!r}; restore the store from a snapshot or its "
-        "changelog"
-    )
+    kind, text = _MEANINGS.get(said if said == _NO_FORMAT else code, _OTHERS)
+    return kind(text.format(path=path, said=said))
 
 
 def closed(path: str) -> StoreClosedError:

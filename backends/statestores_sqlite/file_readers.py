@@ -48,7 +48,10 @@ class SQLiteReader(Reader):
 
 
 class CheckedReader(SQLiteReader):
-    """A connection that reads a file whose rows have checksums."""
+    """A connection that reads a file whose rows have checksums.
+
+    Damage can change the types of the columns as well.
+    """
 
     def __init__(
         self, connection: PoolProxiedConnection, statements: Statements, path: str
@@ -59,18 +62,12 @@ class CheckedReader(SQLiteReader):
 
     def get(self, key: bytes) -> bytes | None:
         self._cursor.execute(self._statements.get, (key,))
-        row: tuple[bytes, int] | None = self._cursor.fetchone()
+        row: tuple[Any, int] | None = self._cursor.fetchone()
         if row is None:
             return None
         value, stored = row
-        try:
-            if crc32(value, crc32(key)) == stored:
-                return value
-        except TypeError as error:
-            # From the caller's key, or from a value that damage has made a number.
-            if not isinstance(key, bytes):
-                raise
-            raise damaged_row([key], self._path) from error
+        if isinstance(value, bytes) and crc32(value, crc32(key)) == stored:
+            return value
         raise damaged_row([key], self._path)
 
     def edge(
@@ -80,13 +77,7 @@ class CheckedReader(SQLiteReader):
         row: tuple[bytes, bytes, int] | None = self._cursor.fetchone()
         if row is None:
             return None
-        found, value, stored = row
-        try:
-            if crc32(value, crc32(found)) == stored:
-                return found, value
-        except TypeError as error:  # damage can change the types of the columns as well
-            raise damaged_row([found], self._path) from error
-        raise damaged_row([found], self._path)
+        return checked([row], self._path)[0]
 
     def _find(self, keys: list[bytes]) -> list[tuple[bytes, bytes]]:
         found: Any = super()._find(keys)  # rows of three columns

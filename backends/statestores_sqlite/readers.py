@@ -96,9 +96,13 @@ class ReaderPool:
     """
 
     def __init__(
-        self, open_reader: Callable[[], Reader], closed: Callable[[], StoreClosedError]
+        self,
+        open_reader: Callable[[], Reader],
+        closed: Callable[[], StoreClosedError],
+        errors: tuple[type[Exception], ...],
     ) -> None:
         self._open_reader = open_reader
+        self._errors = errors
         self._closed = closed
         self._idle: list[Reader] = []
         self._is_closed = False
@@ -109,11 +113,11 @@ class ReaderPool:
         Raises:
             StoreClosedError: The pool is closed.
         """
+        if self._is_closed:
+            raise self._closed()
         try:
             return self._idle.pop()
         except IndexError:
-            if self._is_closed:
-                raise self._closed() from None
             return self._open_reader()
 
     def give(self, reader: Reader) -> None:
@@ -121,6 +125,18 @@ class ReaderPool:
         self._idle.append(reader)
         if self._is_closed:
             self._close_idle()
+
+    def give_after(self, reader: Reader, end: Callable[[], None]) -> None:
+        """Take *reader* back when *end* has ended what it did.
+
+        Where that fails the connection is lost, which its user has noticed or did not live to see.
+        """
+        try:
+            end()
+        except self._errors:
+            reader.close()
+        else:
+            self.give(reader)
 
     def close(self) -> None:
         """Close the idle readers now, and each other one when it is given back. Idempotent."""

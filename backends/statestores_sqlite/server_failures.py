@@ -1,7 +1,7 @@
 """What psycopg2 raises, translated into `statestores.errors`."""
 
 from statestores.errors import InvalidArgumentError, StateStoreError, StorageError
-from statestores_sqlite.failures import corrupted, driver_error
+from statestores_sqlite.failures import DAMAGE, driver_error
 
 _PROGRAM_LIMIT_EXCEEDED = "54000"
 _DATA_CORRUPTED = frozenset({"XX001", "XX002"})
@@ -18,7 +18,8 @@ def translated(error: Exception, path: str) -> StateStoreError:
             "where it can be compressed"
         )
     if code in _DATA_CORRUPTED:
-        return corrupted(said, path)
+        kind, text = DAMAGE
+        return kind(text.format(path=path, said=said))
     return StorageError(
         f"PostgreSQL cannot read or write the pairs of {path!r}: {said!r}; check that the server "
         "can be reached and has space"

@@ -30,7 +30,7 @@ class SQLiteSnapshot(SQLReads, EngineSnapshot):
             self._frozen.close()
             raise database.translated(error) from error
         # Even when the snapshot is merely forgotten.
-        self._release = weakref.finalize(self, _thaw, database, pool, self._frozen)
+        self._release = weakref.finalize(self, pool.give_after, self._frozen, self._frozen.thaw)
         self._release.atexit = False
 
     def _take(self) -> Reader:
@@ -56,17 +56,6 @@ class SQLiteSnapshot(SQLReads, EngineSnapshot):
         self._stop_scans()
         with self._lock:
             self._release()
-
-
-def _thaw(database: Database, pool: ReaderPool, reader: Reader) -> None:
-    """Give *reader* back when its snapshot is over."""
-    try:
-        reader.thaw()
-    except database.errors:
-        # The connection is lost, and with it the view, which is what closing is about.
-        reader.close()
-    else:
-        pool.give(reader)
 
 
 def _forget(snapshot: SQLiteSnapshot, rows: DriverRows) -> None:

@@ -50,9 +50,6 @@ _APPLICATION_ID = 0x53545300
 its ``user_version``. So a format that this release does not know and a flipped bit look
 different."""
 
-_FORMATS = 256
-"""There are fewer: they must fit into the last byte of the application id."""
-
 _BUSY_SECONDS = 5.0
 """How long to wait for a program that writes to the file without statestores' lock."""
 
@@ -91,14 +88,17 @@ class SQLiteFile(Database):
             _prepare(self._file)
             sealed = is_sealed(self._file)
             self._writer = self._open_writer(sealed=sealed)
-        except BaseException:
+        except BaseException as error:
             self._lock.release()
             self._release_memory()
+            if isinstance(error, OSError) and not isinstance(error, StateStoreError):
+                raise StorageError(
+                    f"cannot open {str(self._file)!r}: {error}; check the rights and the disk"
+                ) from error
             raise
         self._synchronous: Durability | None = None
-        self._is_closed = False
         # What an earlier process has applied may not be on disk yet.
-        self._uncommitted = True
+        self._owing = True
 
     def _connect(self) -> sqlite3.Connection:
         """Open a connection of the driver, for SQLAlchemy."""
@@ -119,11 +119,9 @@ class SQLiteFile(Database):
 
     def _open_writer(self, *, sealed: bool) -> Connection:
         """Open the connection that writes, and create the table, or check what is there."""
+        writer = None
         try:
             writer = self._engine.connect()
-        except self.errors as error:
-            raise self.translated(error) from driver_error(error)
-        try:
             with writer.begin():
                 mode = writer.exec_driver_sql("PRAGMA journal_mode = WAL").scalar_one()
                 self._check_journal(mode)
@@ -141,13 +139,10 @@ class SQLiteFile(Database):
                     check_rows(reader)
             break_seal(self._file)
         except BaseException as error:
-            writer.close()
+            if writer is not None:
+                writer.close()
             if isinstance(error, self.errors):
                 raise self.translated(error) from driver_error(error)
-            if isinstance(error, OSError) and not isinstance(error, StateStoreError):
-                raise StorageError(
-                    f"cannot open {str(self._file)!r}: {error}; check the rights and the disk"
-                ) from error
             raise
         return writer
 
@@ -174,7 +169,7 @@ class SQLiteFile(Database):
             create_table(writer, TABLE, checksums=stored == _CHECKED_FORMAT)
         elif (stored, application) == (_PLAIN_FORMAT, 0):
             create_table(writer, TABLE)  # a crash may have come before it
-        elif not 0 < stored < _FORMATS or application != _APPLICATION_ID + stored:
+        elif application != _APPLICATION_ID + stored:
             raise damaged(self._file, f"its header has format {stored!r} of {application:#x}")
         elif stored != _CHECKED_FORMAT:
             raise UnsupportedFormatError(
@@ -200,31 +195,26 @@ class SQLiteFile(Database):
         puts: list[Any] = pairs
         if self.has_checksums:
             puts = [(key, value, crc32(value, crc32(key))) for key, value in pairs]
-        wait, uncommitted = durability is Durability.POWER_LOSS, self._uncommitted
+        wait, owing, self._owing = durability is Durability.POWER_LOSS, self._owing, True
         driver = self._driver  # SQLAlchemy, at an interrupt, leaves the transaction open
         try:
-            if driver.in_transaction:  # an interrupt had come before the end of it
-                driver.rollback()
+            # What an error or an interrupt has left of a batch: nobody else has seen it.
+            driver.rollback()
             if self._synchronous is not durability:
                 # Outside a transaction: sqlite3 begins one at the first change.
                 driver.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}").close()
                 self._synchronous = durability
-            self._uncommitted = True
-            try:
-                if deletes:
-                    driver.executemany(self._statements.delete, deletes).close()
-                if puts:
-                    driver.executemany(self._statements.upsert, puts).close()
-                if wait and uncommitted and not batch:
-                    # Without a change SQLite waits for nothing. This writes what is there already.
-                    driver.execute(self._write_format).close()
-                driver.commit()
-            except BaseException:
-                driver.rollback()
-                raise
+            if deletes:
+                driver.executemany(self._statements.delete, deletes).close()
+            if puts:
+                driver.executemany(self._statements.upsert, puts).close()
+            if wait and owing and not batch:
+                # Without a change SQLite waits for nothing. This writes what is there already.
+                driver.execute(self._write_format).close()
+            driver.commit()
         except sqlite3.Error as error:
             raise self.translated(error) from error
-        self._uncommitted = not wait and (uncommitted or bool(batch))
+        self._owing = not wait
         self._log_limit.keep(len(batch))
 
     def copy_to(self, target: Path) -> None:
@@ -260,16 +250,15 @@ class SQLiteFile(Database):
         return translated(error, self.path)
 
     def close(self) -> None:
+        # Each step may be repeated: what is closed has no rows to seal.
         try:
-            if not self._is_closed:
-                sealing = self.has_checksums and self._has_rows()
-                self._writer.close()
-                if sealing:
-                    seal(self._file)
+            sealing = self.has_checksums and self._has_rows()
+            self._writer.close()
+            if sealing:
+                seal(self._file)
         except self.errors as error:
             raise self.translated(error) from driver_error(error)
         finally:
-            self._is_closed = True
             self._lock.release()
             self._release_memory()
 
@@ -296,16 +285,9 @@ def _prepare(file: Path) -> None:
     Beside an empty database file, SQLite removes a log as a leftover, with all that is in it.
     """
     log = file.with_name(f"{file.name}-wal")
-    try:
-        lost = not (file.exists() and file.stat().st_size) and log.exists() and log.stat().st_size
-        if not lost:
-            file.touch()
-    except OSError as error:
-        raise StorageError(
-            f"cannot create {str(file)!r}: {error.strerror or error}; check the path and the rights"
-        ) from error
-    if lost:
+    if not (file.exists() and file.stat().st_size) and log.exists() and log.stat().st_size:
         raise StoreCorruptedError(
             f"{str(file)!r} is gone or empty, and its log {log.name!r} is not; restore the store "
             "from a snapshot or its changelog"
         )
+    file.touch()
