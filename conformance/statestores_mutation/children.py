@@ -173,8 +173,9 @@ def _activity(session: int) -> tuple[bool, float]:
         fields = _stat(process)
         if len(fields) > _CHILDREN_SYSTEM and int(fields[_SESSION]) == session:
             ticks += sum(map(int, fields[_USER : _CHILDREN_SYSTEM + 1]))
-            states = [_stat(thread)[:1] for thread in process.glob("task/*")]
-            active = active or any(state and state[0] not in _AT_REST for state in states)
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                states = [_stat(thread)[:1] for thread in process.glob("task/*")]
+                active = active or any(state and state[0] not in _AT_REST for state in states)
     return active, ticks * _TICK_SECONDS
 
 

@@ -1,9 +1,9 @@
 """Changes of the files of an engine that nobody has open, each made in a copy of its own."""
 
 import random
+import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _BLOCK = 4096
@@ -11,12 +11,11 @@ _BLOCK = 4096
 _HEAD = 8
 """How much of a page's beginning is what the rest of it is found by."""
 
+_TEXT = re.compile(rb"[A-Za-z_]{3,} [A-Za-z_0-9(), ]{24,}")
+"""Words, as in what creates a table; not those of a log, each line of which begins with a date."""
+
 _HEADER = 100
 """The length of a header, at most."""
-
-MOST_CUT = 100
-_CUTS = (1, 7, MOST_CUT)
-"""How many bytes a file may have lost."""
 
 
 def bytes_of(directory: Path) -> dict[str, bytes]:
@@ -52,19 +51,46 @@ def any_bits(
         yield name, choose.randrange(len(files[name])), 1 << choose.randrange(8)
 
 
-def bits_of_page_heads(
-    files: dict[str, bytes], trials: int, choose: random.Random
-) -> Iterator[tuple[str, int, int]]:
-    """Yield *trials* bits at the beginnings of pages, of what is longer than one in *files*."""
+def bits_of_page_heads(files: dict[str, bytes], most: int) -> Iterator[tuple[str, int, int]]:
+    """Yield bits at the beginnings of up to *most* pages, of what is longer than one in *files*.
+
+    The highest bit of each byte that has one: a smaller number, of rows or of bytes, hides what is
+    behind it.
+    """
     pages = [
         (name, page)
         for name, data in sorted(files.items())
         for page in range(0, len(data) - _HEAD, _BLOCK)
         if len(data) > _BLOCK
     ]
-    for trial in range(trials if pages else 0):
-        name, page = pages[trial % len(pages)]
-        yield name, page + choose.randrange(_HEAD), 1 << choose.randrange(8)
+    for name, page in pages[:most]:
+        for position in range(page, page + _HEAD):
+            byte = files[name][position]
+            if byte:
+                yield name, position, 1 << (byte.bit_length() - 1)
+
+
+def bits_of_pairs(
+    files: dict[str, bytes], pairs: Iterable[tuple[bytes, bytes]]
+) -> Iterator[tuple[str, int, int]]:
+    """Yield a bit of the key and one of the value of *pairs*, wherever one of *files* has them."""
+    for key, value in pairs:
+        for name, data in sorted(files.items()):
+            at = data.find(key + value)
+            if at >= 0:
+                yield name, at + len(key) - 1, 1
+                yield name, at + len(key) + len(value) // 2, 1
+
+
+def bits_of_texts(
+    files: dict[str, bytes], mask: int, most: int, choose: random.Random
+) -> Iterator[tuple[str, int, int]]:
+    """Yield *mask* in up to *most* letters of the first text of each file that has any."""
+    for name, data in sorted(files.items()):
+        text = _TEXT.search(data)
+        if text is not None:
+            letters = range(*text.span())
+            yield from ((name, at, mask) for at in choose.sample(letters, min(most, len(letters))))
 
 
 def bits_of_what_was_added(
@@ -99,28 +125,6 @@ def bits_of_headers(
             yield from ((name, position, mask) for position in range(7, _HEADER, 8))
 
 
-def with_a_spoilt_file(engine: Path, to: Path) -> Iterator[tuple[Path, str, bool]]:
-    """Yield copies of *engine* in which a file is gone, a directory, or cut.
-
-    With each comes what it is, and whether the file was cut.
-    """
-    for number, path in enumerate(sorted(engine.rglob("*"))):
-        if not path.is_file():
-            continue
-        size = path.stat().st_size
-        spoil: dict[str, Callable[[Path], object]] = {
-            "removed": Path.unlink,
-            "made a directory": _make_a_directory,
-            **{f"cut by {cut}": partial(_cut, size=size - cut) for cut in _CUTS if cut < size},
-        }
-        for what, change in spoil.items():
-            damaged = to / f"spoilt-{number}"
-            shutil.copytree(engine, damaged)
-            change(damaged / path.relative_to(engine))
-            yield damaged, f"{path.name} was {what}", "cut" in what
-            shutil.rmtree(damaged)
-
-
 def with_what_is_gone(earlier: Path, later: Path, to: Path) -> list[Path]:
     """Copy *later* to *to*, put the files that only *earlier* has beside it, and return these."""
     shutil.copytree(later, to)
@@ -131,13 +135,3 @@ def with_what_is_gone(earlier: Path, later: Path, to: Path) -> list[Path]:
             shutil.copy2(path, place)
             put_back.append(place)
     return put_back
-
-
-def _make_a_directory(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def _cut(path: Path, size: int) -> None:
-    with path.open("r+b") as file:
-        file.truncate(size)

@@ -70,30 +70,33 @@ for path, rows, value_bytes, share, durability in cases:
 
 _LEAVE = """
 import json, os, random, sys
-from statestores.errors import InvalidArgumentError
+from statestores.errors import InvalidArgumentError, StorageError
 from statestores.registry import load_backend
 from statestores.spi import Durability
 
-name, options, path, seed, size, accepted = json.loads(sys.argv[1])
+name, options, path, seed, size, accepted, no_room = json.loads(sys.argv[1])
 engine = load_backend(name).open(path, options)
 value = random.Random(seed).randbytes(size)
-engine.apply({}, Durability.PROCESS_CRASH)
+engine.apply({b"first": b"v"}, Durability.PROCESS_CRASH)
 try:
     engine.apply({b"large-0": value}, Durability.PROCESS_CRASH)
 except InvalidArgumentError:
     parts = [value[at : at + accepted] for at in range(0, size, accepted)]
     batch = {b"large-%d" % number: part for number, part in enumerate(parts)}
     engine.apply(batch, Durability.PROCESS_CRASH)
+except StorageError:
+    sys.exit(no_room)
 engine.apply({}, Durability.PROCESS_CRASH)
 engine.apply({b"later": b"v"}, Durability.PROCESS_CRASH)
 os._exit(0)
 """
-"""A program that dies just after a large batch and a small one, each of which follows an empty one.
+"""A program that dies just after a small batch, a large one, an empty one and a small one.
 
 What an engine does in the background with a large batch has hardly begun by then.
 """
 
 _SEED = 27
+_NO_ROOM = 3
 _LEFT_BYTES = 20 * 1024 * 1024
 _ACCEPTED_BYTES = 10 * 1024 * 1024
 """An engine may refuse a longer value (ENG-25)."""
@@ -204,15 +207,15 @@ class EngineLargeBatchTests(EngineFixtures):
         checking = persistent_engine.capabilities.detects_corruption
         persistent_engine.close()
         left = tmp_path / "left"
-        call = [name, options_of(open_engine), str(left), _SEED, _LEFT_BYTES, _ACCEPTED_BYTES]
-        subprocess.run([sys.executable, "-c", _LEAVE, json.dumps(call)], check=True)  # noqa: S603  # our own
-        value = random.Random(_SEED).randbytes(_LEFT_BYTES)  # noqa: S311  # repeatable
+        value = leave_a_large_batch(name, options_of(open_engine), left, _LEFT_BYTES)
+
+        assert value is not None
         whole = shutil.copytree(left, tmp_path / "whole")
         with open_engine(whole) as opened:
-            *large, later = pairs_of(opened)
+            first, *large, later = pairs_of(opened)
 
         assert b"".join(part for _, part in large) == value
-        assert later == (b"later", b"v")
+        assert [first, later] == [(b"first", b"v"), (b"later", b"v")]
         shutil.rmtree(whole)
         for file, size in _sizes(left).items() if checking else ():
             for cut in (1, size // 2, size) if size > _LEFT_BYTES // 4 else ():
@@ -225,8 +228,25 @@ class EngineLargeBatchTests(EngineFixtures):
                 except StateStoreError:
                     continue
 
-                assert found in ([], large, [*large, later]), torn.name
+                assert found in ([], [first], [first, *large], [first, *large, later]), torn.name
                 shutil.rmtree(torn)
+
+
+def leave_a_large_batch(
+    name: str, options: dict[str, object], path: Path, size: int
+) -> bytes | None:
+    """Let a process open the engine *name* at *path*, apply batches to it, and die.
+
+    Return what is in the large one, of *size* bytes, or nothing if there is no room for it with
+    these *options*. The one before has the key ``b"first"``, the one after it ``b"later"``.
+    """
+    call = [name, options, str(path), _SEED, size, _ACCEPTED_BYTES, _NO_ROOM]
+    ended = subprocess.run([sys.executable, "-c", _LEAVE, json.dumps(call)], check=False)  # noqa: S603  # our own
+    if ended.returncode == _NO_ROOM:
+        return None
+
+    assert ended.returncode == 0
+    return random.Random(_SEED).randbytes(size)  # noqa: S311  # repeatable
 
 
 def _check_full_disk(path: Path, open_engine: OpenEngine, case: _Case, outcome: list[Any]) -> None:

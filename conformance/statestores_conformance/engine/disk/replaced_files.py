@@ -1,23 +1,37 @@
 """Something else in the place of a file: found, never passed on as data, and never a hole."""
 
 import os
+import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from statestores.errors import StateStoreError, StoreCorruptedError
 from statestores.spi import Engine
+from statestores_conformance.engine.disk.altered_files import bytes_of
+from statestores_conformance.intensity import seed
 from statestores_conformance.subjects.engines import (
     EngineFixtures,
     Engines,
     OpenEngine,
-    fill,
+    Pairs,
+    durability_of,
     open_files_below,
     pairs_of,
 )
+
+_SEED = seed(20261127)
+_BATCHES = 20
+_FIRST_LIFE = 18
+"""How many of the batches are applied in the first of two lives."""
+_VALUE_BYTES = 400
+"""The length of the one value of a batch, of which nothing can be left out: it is random."""
+_TOLD_BY = 16
+"""So many bytes of a value in a file, and the file has it."""
 
 
 def _make_a_directory(file: Path) -> None:
@@ -26,32 +40,36 @@ def _make_a_directory(file: Path) -> None:
     file.mkdir()
 
 
-def _empty(file: Path) -> None:
-    """Leave in *file* what an editor leaves of it."""
-    file.write_bytes(b"\n")
+class _Loss(NamedTuple):
+    """What may have become of a file whose end is lost."""
+
+    kept: Callable[[int], int]
+    """How much of a length is still there."""
+    instead: bytes = b""
+    """What is there for each byte that is not."""
+
+    def befall(self, file: Path) -> int:
+        """Damage *file* and return how many bytes it has lost."""
+        size = file.stat().st_size
+        kept = max(0, self.kept(size))
+        os.truncate(file, kept)
+        with file.open("ab") as opened:
+            opened.write(self.instead * (size - kept))
+        return size - kept
 
 
-def _cut_a_byte(file: Path) -> None:
-    """Take the last byte of *file*."""
-    os.truncate(file, file.stat().st_size - 1)
+_GONE: dict[str, Callable[[Path], None]] = {"is gone": Path.unlink, "is a dir": _make_a_directory}
+"""What the system refuses to read. That it does so does not say why."""
 
-
-def _cut_in_half(file: Path) -> None:
-    """Take the second half of *file*."""
-    os.truncate(file, file.stat().st_size // 2)
-
-
-_REPLACED: dict[str, Callable[[Path], None]] = {
-    "is gone": Path.unlink,
-    "is a directory": _make_a_directory,
-    "is an empty line": _empty,
-    "lacks a byte": _cut_a_byte,
-    "lacks a half": _cut_in_half,
+_LOSSES = {
+    "is of empty lines": _Loss(lambda _: 0, b"\n"),
+    "lacks a byte": _Loss(lambda size: size - 1),
+    "lacks 7 bytes": _Loss(lambda size: size - 7),
+    "lacks 100 bytes": _Loss(lambda size: size - 100),
+    "lacks a half": _Loss(lambda size: size // 2),
+    "has zeros in its second half": _Loss(lambda size: size // 2, b"\0"),
 }
-"""What may have become of a file."""
-
-_OF_THE_SYSTEM = {Path.unlink, _make_a_directory}
-"""That the system refuses a file does not say why."""
+"""What an editor leaves of a file, and what a system that lost the power."""
 
 
 class ReplacedFileTests(EngineFixtures):
@@ -61,46 +79,131 @@ class ReplacedFileTests(EngineFixtures):
     def test_what_is_in_a_file_s_place_is_never_data(
         self, engines: Engines, checking: Engine, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """A directory, which no driver expects, an empty line, or the file without its second half.
+        """Nothing, a directory, or a file without its end: an error, or what was written.
 
-        Such damage can be told, and is, unless it is what a crash may leave of a log. And nothing
-        at all is never a hole, also after a second life, whose opening may have moved what a log
-        had to other files.
+        A file without its end may be a log that is torn (ENG-32), and cost batches: not more of
+        them than can have been in what is lost. However short the file is: a name in a few bytes
+        may be all that leads to the others. A file that is gone is never a hole, also before a
+        second life, whose opening may move what a log had to other files. Nobody holds what was
+        refused.
         """
-        states = fill(checking)
-        content = states[-1]
-        checking.close()
-        first = tmp_path / "first life"
-        shutil.copytree(engines.path(), first)
-        engines.open().close()
-        for source, (how, damage) in product((first, engines.path()), _REPLACED.items()):
-            if source == first and damage is not Path.unlink:
+        lives = _lives(engines, checking, open_engine, tmp_path)
+        for source, (how, damage) in product((lives.first, lives.second), _GONE.items()):
+            if source is lives.first and damage is not Path.unlink:
                 continue
-            for number, path in enumerate(sorted(source.rglob("*"))):
-                if not path.is_file():
+            for damaged in _copies(source.path, f"{how}, {source.path.name}", tmp_path):
+                damage(damaged.file)
+                found = damaged.content_or_error(open_engine)
+
+                assert found == source.states[-1] or isinstance(found, StateStoreError), damaged
+        for life, (how, loss) in product((lives.second, lives.idle), _LOSSES.items()):
+            for damaged in _copies(life.path, how, tmp_path):
+                if life is lives.idle and not life.has_pairs(damaged.file.read_bytes()):
                     continue
-                if damage not in _OF_THE_SYSTEM and not path.stat().st_size:
+                lost = loss.befall(damaged.file)
+                found = damaged.content_or_error(open_engine)
+                allowed = life.states[-1 - -(-lost // _VALUE_BYTES) :]
+
+                assert found in allowed or isinstance(found, StoreCorruptedError), damaged
+
+    @pytest.mark.spec("ENG-14", "ENG-31")
+    def test_a_file_that_is_left_is_not_a_new_engine(
+        self, engines: Engines, checking: Engine, open_engine: OpenEngine, tmp_path: Path
+    ) -> None:
+        """Where one file with pairs is left of all, an engine that begins anew would remove it."""
+        lives = _lives(engines, checking, open_engine, tmp_path)
+        for life in lives:
+            for name, data in bytes_of(life.path).items():
+                if not life.has_pairs(data):
                     continue
-                damaged = tmp_path / f"{source.name} {how} {number}"
-                shutil.copytree(source, damaged)
-                damage(damaged / path.relative_to(source))
-                found = _content_or_error(damaged, open_engine)
+                alone = tmp_path / f"{life.path.name}, {name.replace(os.sep, '-')} alone"
+                (alone / name).parent.mkdir(parents=True)
+                (alone / name).write_bytes(data)
+                found = _content_or_error(alone, open_engine)
 
-                assert open_files_below(damaged) == []
-                if damage in _OF_THE_SYSTEM:
-                    allowed, error = [content], StateStoreError
-                else:  # what is left may be a log without its end (ENG-32)
-                    allowed, error = states, StoreCorruptedError
-
-                assert found in allowed or isinstance(found, error), f"{path.name} {how}: {found!r}"
+                # Of a process that died, the rest of the content may be in what is gone.
+                allowed = life.states[1:] if life is lives.left else life.states[-1:]
+                assert found in allowed or isinstance(found, StateStoreError), alone.name
 
 
-def _content_or_error(
-    engine: Path, open_engine: OpenEngine
-) -> list[tuple[bytes, bytes]] | StateStoreError:
+class _Life(NamedTuple):
+    """The files of an engine, and its content after none, one, two... of its batches."""
+
+    path: Path
+    states: list[Pairs]
+
+    def has_pairs(self, data: bytes) -> bool:
+        """Whether *data* of a file has a value in it, or a part of one."""
+        return any(value[:_TOLD_BY] in data for _, value in self.states[-1])
+
+
+class _Lives(NamedTuple):
+    """What an engine leaves."""
+
+    first: _Life
+    """Closed once."""
+    second: _Life
+    """Opened again, and closed once more."""
+    left: _Life
+    """As a process leaves it that dies."""
+    idle: _Life
+    """As one leaves it that has opened it for a third time, and dies before its first batch."""
+
+
+def _lives(engines: Engines, engine: Engine, open_engine: OpenEngine, root: Path) -> _Lives:
+    """Apply batches to *engine*, and keep copies of its lives below *root*."""
+    chance = random.Random(_SEED)  # noqa: S311  # repeatable
+    states = [Pairs()]
+    for number in range(_BATCHES):
+        if number == _FIRST_LIFE:
+            shutil.copytree(engines.path(), root / "left")
+            engine.close()
+            shutil.copytree(engines.path(), root / "first life")
+            engine = engines.open()
+        batch = {b"%02d" % (number * 7 % _BATCHES): chance.randbytes(_VALUE_BYTES)}
+        engine.apply(batch, durability_of(engine))
+        states.append(pairs_of(engine))
+    engine.close()
+    third = shutil.copytree(engines.path(), root / "third life")
+    with open_engine(third):
+        shutil.copytree(third, root / "idle")
+    before = states[: _FIRST_LIFE + 1]
+    return _Lives(
+        first=_Life(root / "first life", before),
+        second=_Life(engines.path(), states),
+        left=_Life(root / "left", before),
+        idle=_Life(root / "idle", states),
+    )
+
+
+class _Copy(NamedTuple):
+    """A copy of an engine's directory, and the file in it that is to be damaged."""
+
+    file: Path
+    directory: Path
+
+    def content_or_error(self, open_engine: OpenEngine) -> Pairs | StateStoreError:
+        """Return what is in it; nobody holds it from then on."""
+        return _content_or_error(self.directory, open_engine)
+
+
+def _copies(engine: Path, how: str, to: Path) -> Iterator[_Copy]:
+    """Yield a copy of *engine* for each file that has something in it."""
+    for number, (name, data) in enumerate(sorted(bytes_of(engine).items())):
+        if data:
+            copy = shutil.copytree(engine, to / f"{number} {how}")
+            yield _Copy(copy / name, copy)
+            shutil.rmtree(copy)
+
+
+def _content_or_error(engine: Path, open_engine: OpenEngine) -> Pairs | StateStoreError:
     """Return what is in *engine*, or the error of opening or reading it, with its traceback."""
+    found: Pairs | StateStoreError
     try:
         with open_engine(engine) as opened:
-            return pairs_of(opened)
+            found = pairs_of(opened)
     except StateStoreError as error:
-        return error
+        found = error
+
+    assert open_files_below(engine) == []
+    return found

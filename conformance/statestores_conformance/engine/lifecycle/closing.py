@@ -8,6 +8,7 @@ import pytest
 
 from statestores.errors import StateStoreError, StoreClosedError
 from statestores.spi import Durability, Engine
+from statestores_conformance.engine.interruption import home_of, interrupt
 from statestores_conformance.subjects.engines import (
     EngineFixtures,
     Engines,
@@ -40,6 +41,8 @@ _CALLS: dict[str, Callable[[Engine], object]] = {
 
 
 _MANY_SCANS = 100
+_MOST_LINES_OF_CLOSE = 60
+"""An engine that takes more of its own lines for closing is interrupted in so many."""
 
 
 class BrokenKeys(Sequence[bytes]):
@@ -98,6 +101,32 @@ class EngineClosingTests(EngineFixtures):
             assert engine.is_open
 
         assert not engine.is_open
+
+    @pytest.mark.spec("ENG-10", "ENG-19")
+    def test_a_close_that_was_interrupted_can_be_repeated(
+        self, engines: Engines, engine: Engine
+    ) -> None:
+        """Ctrl-C at any of its lines: closing again finishes it, and what was written is there.
+
+        With a scan and a snapshot left open, as an interrupt leaves them.
+        """
+        home = home_of(engine)
+        engine.close()
+        for line in range(1, _MOST_LINES_OF_CLOSE, 2):
+            opened = engines.open(f"interrupted at {line}")
+            opened.apply({b"k": b"v"}, durability_of(opened))
+            snapshot = opened.snapshot()
+            held = [opened.scan(b""), snapshot.scan(b"")]
+            interrupted = interrupt(opened.close, home, line)
+            opened.close()
+
+            assert not opened.is_open
+            assert [scan for scan in held if not _refuses(next, scan)] == []
+            if opened.capabilities.persistent:
+                with engines.open(f"interrupted at {line}") as again:
+                    assert pairs_of(again) == [(b"k", b"v")]
+            if not interrupted:
+                break
 
     @pytest.mark.spec("ENG-22")
     def test_a_closed_engine_refuses_every_call(self, engine: Engine) -> None:

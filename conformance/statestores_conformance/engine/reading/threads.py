@@ -15,6 +15,8 @@ _BATCHES = 100
 _KEYS = [b"%03d" % number for number in range(40)]
 _LARGE = b"large" * (2 * 1024 * 1024)
 _CLOSINGS = 3
+_REPEATED = 4
+"""How often a key is in a request that takes some time."""
 """How often an engine is closed while others read it: a read may just not be where it harms."""
 _PATIENCE_SECONDS = 60.0
 """Only a reader that waits for ever reaches it."""
@@ -111,10 +113,14 @@ class EngineThreadTests(EngineFixtures):
     def test_closing_while_others_read_ends_their_reads(self, engines: Engines) -> None:
         """Readers get whole answers until `close`, and `StoreClosedError` from then on.
 
-        Of the engine and of a snapshot that is left open, and of a value that takes long to read.
+        Of the engine and of a snapshot that is left open, of a value that takes long to read, and
+        of many. And the engine is closed then, and no reader holds it.
         """
         for number in range(_CLOSINGS):
-            self._close_while_others_read(engines.open(f"engine-{number}"))
+            name = f"engine-{number}"
+            self._close_while_others_read(engines.open(name))
+
+            assert engines.open(name).is_open
 
     @staticmethod
     def _close_while_others_read(engine: Engine) -> None:
@@ -127,6 +133,7 @@ class EngineThreadTests(EngineFixtures):
                 try:
                     assert [key for key, _ in reader.scan(b"", b"1")] == _KEYS
                     assert reader.get(_KEYS[0]) == b"v"
+                    assert reader.get_many([b"large"] * _REPEATED) == [_LARGE] * _REPEATED
                     for _ in range(2):
                         assert reader.get(b"large") == _LARGE
                         under_way.release()

@@ -8,7 +8,8 @@ What DuckDB leaves to its callers, and how it is met here:
   the directory: that is made durable here with each batch, which costs little when it is already.
 * A child after a fork has none of the database's threads. The contract's `Engine` refuses in a
   child (ENG-37); here snapshots and scans do as well.
-* DuckDB creates a file that is missing. A mark beside it tells a new database from a lost one.
+* DuckDB creates a file that is missing, and replays no log into it. A mark, or a log, beside it
+  tells a new database from a lost one.
 """
 
 import os
@@ -37,7 +38,8 @@ r"""What DuckDB does not take as a part of a path: it looks for the log of ``a?b
 
 _FILE = "pairs.duckdb"
 _CREATED = "CREATED"
-"""Made after the file, and empty: if it is there, a missing file is damage and no new database."""
+"""Made after the file, and empty: if it is there, or a log, a missing file is damage and no new
+database."""
 
 _CREATE = "create table pairs (key blob primary key, value blob not null)"
 _COLUMNS = "select table_name, column_name, data_type from duckdb_columns() where not internal"
@@ -59,7 +61,8 @@ class Database:
         self._views: set[View] = set()
         self._idle: list[View] = []
         self._open = True
-        if (directory / _CREATED).exists() and not (directory / _FILE).exists():
+        kept = (directory / _CREATED).exists() or (directory / f"{_FILE}.wal").exists()
+        if kept and not (directory / _FILE).exists():
             raise StoreCorruptedError(
                 f"{str(directory / _FILE)!r} is missing; restore the store from a snapshot or its "
                 "changelog"

@@ -21,9 +21,11 @@ _DAMAGE = (
     "deserialize",
     "not a valid duckdb database",
     "transaction is aborted",
+    "could not read enough bytes",
 )
 """How DuckDB speaks of damage, in lower case. Its classes do not tell it from other failures. A
-snapshot is a transaction, and one that has met damage says the last of these at each later read."""
+snapshot is a transaction, and one that has met damage says that it is aborted at each later read;
+and a file that was cut is shorter than it says."""
 
 _LOCKED = "could not set lock on file"
 
