@@ -57,6 +57,10 @@ class Work(NamedTuple):
     bare: Way | None = None
     """The driver's own calls, where they leave room for the target: a row of the table."""
 
+    short: Way | None = None
+    """How ours does it where there is little: a restore of fewer than 65,536 records
+    (docs/decisions/0149-a-long-restore-from-a-topic-is-sorted.md)."""
+
 
 WORKS: Sequence[Work] = [
     Work(
@@ -86,8 +90,9 @@ WORKS: Sequence[Work] = [
     Work(
         "key-value restore",
         "restore {rows:,} rows from records in memory",
-        ours.putting(ours.KEY_VALUE, ours.changes, ours.replay),
+        ours.restoring(ours.KEY_VALUE, ours.changes),
         0.7,
+        short=ours.putting(ours.KEY_VALUE, ours.changes, ours.replay),
     ),
     Work(
         "timestamped put",
@@ -130,8 +135,9 @@ WORKS: Sequence[Work] = [
     Work(
         "versioned restore",
         "restore 10 versions of {few:,} keys from records in memory",
-        ours.putting(ours.VERSIONED, ours.dated_changes, ours.replay),
+        ours.restoring(ours.VERSIONED, ours.dated_changes),
         0.45,
+        short=ours.putting(ours.VERSIONED, ours.dated_changes, ours.replay),
     ),
     Work(
         "window put",
@@ -198,6 +204,8 @@ def _group(work: Work, rows: Rows, peer: Peer) -> Group:
     ]
     if work.columns is not None:
         cases.append(Case(f"{OURS}, 1,000 at a time", partial(work.columns, rows, {})))
+    if work.short is not None:
+        cases.append(Case(f"{OURS}, committed every 1,000", partial(work.short, rows, {})))
     against, base = _AGAINST, None
     if work.floor is not None:
         against, base = _AGAINST_DRIVER, FLOOR

@@ -13,6 +13,8 @@ from typing import Any
 from rocksdict import WriteBatch
 
 import statestores as ss
+from statestores.arrow.restoring.row_sink import RowSink
+from statestores.changelog.rows import batch_from_changes, change_schema
 from statestores.semantics.retained.rows import SUFFIX_BYTES
 from statestores.semantics.rows.layout import DATA, HISTORY
 from statestores.spi.specification import StoreSpecification
@@ -82,6 +84,29 @@ def _load(store: Any, batches: list[Any], put: Callable[..., object], count: int
     for number, batch in enumerate(batches):
         put(*batch)
         store.commit({_LOG: number})
+    return Outcome(answer=lambda: count)
+
+
+def restoring(specification: Any, batches: Any) -> Way:
+    """Return the way that restores *batches* as a Kafka application does that lacks so many."""
+
+    @contextmanager
+    def prepared(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
+        given = [changes for (changes,) in batches(rows)]
+        with _opened(specification, options, path) as store:
+            yield lambda: _restore(store, given, rows.count)
+
+    return prepared
+
+
+def _restore(store: Any, given: list[ss.Changes], count: int) -> Outcome:
+    sink: Any = RowSink.of(store, is_empty=True)  # there is one for each kind
+    schema = change_schema(store.specification.kind)
+    for number, batch in enumerate(given):
+        sink.add(batch_from_changes(schema, batch))
+        if sink.is_full:
+            sink.commit({_LOG: number})
+    sink.commit({_LOG: len(given) - 1})
     return Outcome(answer=lambda: count)
 
 
