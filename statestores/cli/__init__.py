@@ -5,7 +5,6 @@ users is ``docs/cli.md``.
 """
 
 import sys
-from collections.abc import Callable
 from importlib import import_module
 
 from statestores.errors import MissingDriverError
@@ -22,17 +21,10 @@ def main() -> None:
     if sys.stdout is None:  # closed before the start: `statestores ... >&-`
         sys.exit("statestores: standard output is closed, and there is nowhere to print to")
     try:
-        application = _application()
-        application(prog_name="statestores")
+        import_module("statestores.cli.application").app(prog_name="statestores")
     except KeyboardInterrupt:  # before the command begins: loading takes a second
         sys.exit(_INTERRUPTED)
-
-
-def _application() -> Callable[..., object]:
-    """Load the commands; end where a package is missing that all of them need."""
-    try:
-        application: Callable[..., object] = import_module("statestores.cli.application").app
-    except (ModuleNotFoundError, MissingDriverError) as error:
+    except (ModuleNotFoundError, MissingDriverError) as error:  # a command is loaded when called
         name = error.name
         if name is None or name.partition(".")[0] not in _PACKAGES:
             raise
@@ -40,7 +32,6 @@ def _application() -> Callable[..., object]:
             f"statestores: the command line needs the package {name!r}, which is not "
             "installed; try: pip install 'statestores[cli]'"
         )
-    return application
 
 
 __all__ = ["main"]
