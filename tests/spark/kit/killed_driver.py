@@ -4,17 +4,15 @@ Run as a program: SOURCE TARGET CHECKPOINT ROWS [FAILPOINT MARKER]. With a failp
 that commits kills the driver there, its Java and itself, if there is no file MARKER yet.
 """
 
-import os
 import sys
 from typing import Any
 
 import dying_source
+from driver_session import processes_of, started
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from store_streams import feed, run
-
-from statestores.spark import ensure_java
 
 
 def copy(
@@ -34,23 +32,12 @@ def copy(
 
 def main(arguments: list[str]) -> None:
     """Copy all that there is, if nothing comes in between."""
-    ensure_java()
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.codegen.wholeStage", "false")
-        # Each life of the program would import what its workers need once for each of them.
-        .config("spark.python.daemon.module", "statestores.spark.worker_daemon")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
+    spark = started("local[2]")
     options: dict[str, Any] = {}
     if len(arguments) > 4:
         cloudpickle.register_pickle_by_value(dying_source)  # type: ignore[no-untyped-call]  # Spark's
         spark.dataSource.register(dying_source.DyingSource)
-        java: Any = spark.sparkContext._gateway  # no other way
-        victims = f"{java.proc.pid} {os.getpid()}"
+        victims = " ".join(map(str, processes_of(spark)))
         options = {"failpoint": arguments[4], "marker": arguments[5], "victims": victims}
     run(copy(spark, *arguments[:4], **options))
     spark.stop()

@@ -12,14 +12,13 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from driver_session import processes_of, started
 from pyspark import cloudpickle
-from pyspark.sql import SparkSession
 
 from statestores import failpoints
 from statestores.resharding import reshard
-from statestores.spark import ensure_java
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.in_tasks import in_tasks
 
@@ -51,18 +50,9 @@ def kill(processes: Iterable[int]) -> None:
 
 def main(root: str, options: str, partitions: str, failpoint: str = "", place: str = "") -> None:
     """Reshard."""
-    ensure_java()
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]  # Spark's
-    spark = (
-        SparkSession.builder.master("local[2,40]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.codegen.wholeStage", "false")
-        .config("spark.python.daemon.module", "statestores.spark.worker_daemon")
-        .getOrCreate()
-    )
-    java: Any = spark.sparkContext._gateway  # no other way
-    die = partial(kill, (java.proc.pid, os.getpid()))
+    spark = started()
+    die = partial(kill, processes_of(spark))
 
     def each(work: Sequence[Callable[[], T]]) -> list[T]:
         if place == "task":

@@ -7,40 +7,25 @@ micro-batch is committed and its sink has not begun. STATE is a directory, or JS
 """
 
 import json
-import os
-import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 import stateful_words
+from driver_session import dying_once, started
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from store_streams import run
 
 from statestores import failpoints
-from statestores.spark import ensure_java
 
 SINK = "sink"
 
 
 def main(arguments: list[str]) -> None:
     """Count all words that there are, if nothing comes in between."""
-    ensure_java()
     cloudpickle.register_pickle_by_value(stateful_words)  # type: ignore[no-untyped-call]  # Spark's
-    spark = (
-        # On a busy machine one task may be killed many times, which is no failure of ours.
-        SparkSession.builder.master("local[2,40]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.codegen.wholeStage", "false")
-        # Each life of the program would import what its workers need once for each of them.
-        .config("spark.python.daemon.module", "statestores.spark.worker_daemon")
-        # What each micro-batch was made of is judged by the checkpoint, which forgets all but 100.
-        .config("spark.sql.streaming.minBatchesToRetain", "10000")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
+    # What each micro-batch was made of is judged by the checkpoint, which forgets all but 100.
+    spark = started(spark__sql__streaming__minBatchesToRetain="10000")
     words, output, checkpoint = map(Path, (arguments[0], *arguments[2:4]))
     in_objects = arguments[1].startswith("{")
     state = output.with_name("state") if in_objects else Path(arguments[1])
@@ -48,12 +33,7 @@ def main(arguments: list[str]) -> None:
     files = stateful_words.Files(output)
     step, at, marker = arguments[4:] or ("", "1", "")
 
-    def die() -> None:
-        if not Path(marker).exists():
-            Path(marker).touch()
-            java: Any = spark.sparkContext._gateway  # no other way
-            os.kill(java.proc.pid, signal.SIGKILL)
-            os.kill(os.getpid(), signal.SIGKILL)
+    die = dying_once(spark, marker)
 
     def sink(frame: DataFrame, number: int) -> None:
         if step == SINK and number >= int(at):

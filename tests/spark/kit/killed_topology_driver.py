@@ -4,48 +4,27 @@ Run as a program: WORDS STATE OUTPUT CHECKPOINT [FAILPOINT AT MARKER]. With a fa
 kills its Java and itself there, if there is no file MARKER yet.
 """
 
-import os
-import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 import stateful_words
 import topology_words
+from driver_session import dying_once, started
 from pyspark import cloudpickle
-from pyspark.sql import SparkSession
 
 from statestores import failpoints
-from statestores.spark import ensure_java
 
 
 def main(arguments: list[str]) -> None:
     """Count all words that there are, if nothing comes in between."""
-    ensure_java()
     cloudpickle.register_pickle_by_value(topology_words)  # type: ignore[no-untyped-call]  # Spark's
-    spark = (
-        # On a busy machine one task may be killed many times, which is no failure of ours.
-        SparkSession.builder.master("local[2,40]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.codegen.wholeStage", "false")
-        # Each life of the program would import what its workers need once for each of them.
-        .config("spark.python.daemon.module", "statestores.spark.worker_daemon")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.streaming.minBatchesToRetain", "10000")
-        .getOrCreate()
+    spark = started(
+        spark__sql__shuffle__partitions="2", spark__sql__streaming__minBatchesToRetain="10000"
     )
-    spark.sparkContext.setLogLevel("OFF")
     words, state, output, checkpoint = map(Path, arguments[:4])
     step, at, marker = arguments[4:] or ("", "1", "")
 
-    def die() -> None:
-        if not Path(marker).exists():
-            Path(marker).touch()
-            java: Any = spark.sparkContext._gateway  # no other way
-            os.kill(java.proc.pid, signal.SIGKILL)
-            os.kill(os.getpid(), signal.SIGKILL)
-
+    die = dying_once(spark, marker)
     stream = stateful_words.stream_of(spark, words)
     if step:
         failpoints.arm(step, die, at=int(at))
