@@ -16,12 +16,24 @@ from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from s3 import SECRET, Bucket
-from stateful_words import Files, counted, give_words, last_files_of, stream_of, word_count
+from stateful_words import (
+    SEEN,
+    STORE,
+    Files,
+    count_since,
+    counted,
+    give_words,
+    last_files_of,
+    stream_of,
+    word_count,
+)
 from store_streams import run
 
 import statestores as ss
 from statestores import failpoints
 from statestores.reading.partition_reader import PartitionReader
+from statestores.resharding import reshard
+from statestores.spark import reshard as reshard_by_spark
 from statestores.spark.given_root import GivenRoot
 
 STEPS = (
@@ -42,9 +54,10 @@ def storage_options(bucket: Bucket) -> dict[str, Any]:
     return {**json.loads(shown["storageOptions"]), **json.loads(shown["storageSecrets"])}
 
 
-def content_of(bucket: Bucket, store: str) -> dict[Any, Any]:
-    """Return what is in *store*."""
-    root = GivenRoot.of(bucket.root, storage_options(bucket))
+def content_of(bucket: Bucket, store: str, place: str = "") -> dict[Any, Any]:
+    """Return what is in *store*, whose root is at *place* below that of the bucket."""
+    url = f"{bucket.root}/{place}".rstrip("/")
+    root = GivenRoot.of(url, storage_options(bucket))
     entry = root.open().store(store)
     places = [
         root.partition(entry.specification, entry.partitions, number)
@@ -136,3 +149,72 @@ def test_words_are_counted_once(
         )
         run(query)
         assert counts.counts() == [{"a": 1, "b": 1, "ä": 1}, {"a": 2, "b": 2, "ä": 2}]
+
+
+@pytest.mark.long
+@pytest.mark.spec("RSH-1", "RSH-19", "RSH-20", "RSH-21", "OBJ-51")
+@pytest.mark.timeout(600)
+def test_its_stores_are_resharded_while_it_is_stopped(
+    spark: SparkSession, bucket: Bucket, tmp_path: Path
+) -> None:
+    """By this process and by Spark's tasks: it emits and keeps what one does that never was.
+
+    The last time its driver had died when both stores had their micro-batch, and its sink had not.
+    """
+    cloudpickle.register_pickle_by_value(stateful_words)  # type: ignore[no-untyped-call]  # Spark's
+    options, words = storage_options(bucket), tmp_path / "words"
+
+    def go_on(name: str, partitions: int | None = None) -> Files:
+        """Run the query *name* until it has counted all words; return what it has emitted."""
+        stream = word_count(
+            stream_of(spark, words),
+            tmp_path / name / "state",
+            stores=[STORE, SEEN],
+            function=count_since,
+            state=f"{bucket.root}/{name}",
+            storage_options=options,
+            partitions=partitions,
+        )
+        (tmp_path / name).mkdir(exist_ok=True)
+        files = Files(tmp_path / name / "out")
+        run(stateful_words.start(stream, tmp_path / name / "checkpoint", files))
+        return files
+
+    def move(how: Any, partitions: int) -> None:
+        root = GivenRoot.of(f"{bucket.root}/moved", options).open()
+        for store in (STORE.name, SEEN.name):
+            if how is reshard:
+                reshard(root, store, partitions)
+            else:
+                how(spark, f"{bucket.root}/moved", store, partitions, storage_options=options)
+
+    def die() -> None:
+        raise OSError(SINK)
+
+    give_words(words, 0, ["a", "b", "ä", "日本", "a"])
+    go_on("moved", 2)
+    move(reshard, 3)
+    give_words(words, 1, ["a", "c", "", "ä"])
+    go_on("moved")
+    move(reshard_by_spark, 1)
+    for number in (2, 3):
+        give_words(words, number, ["a", "日本", "d"])
+        if number == 2:
+            go_on("moved")
+    failpoints.arm("operator.carried-out", die, at=1)
+    try:
+        with pytest.raises(StreamingQueryException):
+            go_on("moved")
+    finally:
+        failpoints.disarm()
+    move(reshard_by_spark, 4)
+    moved = go_on("moved")
+    kept = go_on("kept", 2)
+
+    truth = counted(words)
+    assert moved.counts() == kept.counts()
+    assert [{word: n % 1_000 for word, n in each.items()} for each in moved.counts()] == truth
+    for store in (STORE.name, SEEN.name):
+        found = content_of(bucket, store, "moved")
+        assert found == content_of(bucket, store, "kept")
+        assert found == {word: number for batch in truth for word, number in batch.items()}
