@@ -190,8 +190,8 @@ def as_of(
             f"{store.history_retention_ms} ms; wait no longer than that"
         )
     parent = stream._partitioned(chosen, table._key or json, keeps_keyless=how == "left")
-    key = stream._key or table._key or json
-    codec = RecordCodec(key, stream._value or json)
+    serdes = stream._key or table._key or json, stream._value or json
+    codec = RecordCodec(*serdes)
     waiting = KeyValue(f"{chosen}-waiting") if wait_ms else None
     versions, derived = store.name, table._lookup if table._is_derived else None
     join = _function(joiner, stream, table)
@@ -210,6 +210,7 @@ def as_of(
         name=chosen,
         stores=(*table._stores, *(() if waiting is None else (waiting,))),
         own_keys=() if waiting is None else (waiting.name,),
+        waiting=None if waiting is None else serdes,
         co_partitioned=(parent, table._node),
         settings=(("wait_ms", str(wait_ms)),),
     )

@@ -179,7 +179,8 @@ class Table(TableNode[K, V]):
             max_rows=max_rows,
             when_full=when_full,
         )
-        codec = RecordCodec(table._key or json, table._value or json)
+        serdes = table._key or json, table._value or json
+        codec = RecordCodec(*serdes)
         store = KeyValue(f"{chosen}-waiting")
 
         def make() -> Suppress:
@@ -192,6 +193,9 @@ class Table(TableNode[K, V]):
             name=chosen,
             stores=(store,),
             own_keys=(store.name,),
+            form=suppression.form,
+            waiting=serdes,
+            follows_rows=until_closed,
         )
         return Table(
             self._builder,

@@ -9,7 +9,7 @@ from statestores.processing.operators.operator import Operator, TaskServices
 from statestores.processing.operators.tables import Lookup, MakeLookup
 from statestores.processing.record import Record
 from statestores.processing.serdes import RecordCodec, decoded, encoded, time_bytes
-from statestores.processing.windows import Windows
+from statestores.processing.windows import Form, Windows
 from statestores.spi import TimestampedValue
 
 
@@ -28,6 +28,13 @@ class Suppression:
 
     when_full: Literal["emit", "fail"] = "emit"
     """What to do with one more."""
+
+    @property
+    def form(self) -> Form:
+        """By which time updates are queued, and when windows close: another one would mix them."""
+        if self.windows is None:
+            return (("until", "time"),)
+        return ("until", "closed"), *self.windows.form, ("grace_ms", self.windows.grace_ms)
 
 
 class Suppress(Operator):

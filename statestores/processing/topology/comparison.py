@@ -12,6 +12,7 @@ from statestores.errors import InvalidArgumentError, TopologyMismatchError
 from statestores.processing.topology.graph import Graph
 from statestores.processing.topology.node import Node
 from statestores.serdes import serde_by_name
+from statestores.spi import Serde
 from statestores.spi.serde import why_unreadable
 
 Description: TypeAlias = Mapping[str, Any]
@@ -50,25 +51,45 @@ def describe(graph: Graph) -> Description:
             node.name: {
                 "kind": node.kind,
                 "form": None if node.form is None else dict(node.form),
+                "waiting": None if node.waiting is None else _named(*node.waiting),
                 "keeps": sorted(store.name for store in node.stores),
-                "rows_of": sorted(set(rows_before(graph, node))) if node.follows_rows else [],
+                "rows_of": sorted(set(rows_before(graph, node))) if _is_of_rows(node) else [],
+                "from_the_first": node.follows_rows,
+                "topics": sorted(set(topics_before(graph, node))),
             }
             for node in graph.nodes
-            if node.form is not None or node.follows_rows
+            if node.form is not None or node.follows_rows or node.waiting is not None
         },
     }
 
 
-def rows_before(graph: Graph, node: Node) -> Iterator[str]:
-    """Yield the stores of the steps that keep something and are next before *node*.
+def _is_of_rows(node: Node) -> bool:
+    return node.follows_rows or node.kind == "suppress"
 
-    The way there leads through internal topics too.
+
+def _named(key: Serde[Any], value: Serde[Any]) -> Description:
+    return {"key": key.name, "value": value.name}
+
+
+def rows_before(graph: Graph, node: Node) -> Iterator[str]:
+    """Yield the stores of the steps that keep rows and are next before *node*.
+
+    The way there leads through internal topics too, and past steps at which rows wait.
     """
     for before in graph.before(node):
-        if before.stores:
+        if before.stores and before.waiting is None:
             yield from (store.name for store in before.stores)
         else:
             yield from rows_before(graph, before)
+
+
+def topics_before(graph: Graph, node: Node) -> Iterator[str]:
+    """Yield the topics, none of them internal, of which *node* is given what becomes of them."""
+    for before in graph.before(node):
+        if before.reads is not None and not before.is_internal:
+            yield before.reads.name
+        else:
+            yield from topics_before(graph, before)
 
 
 def differences(before: Description, after: Description) -> list[str]:
@@ -109,12 +130,15 @@ def _other_meanings(before: Description, after: Description) -> Iterator[str]:
     for name, new in after["steps"].items():
         old = before["steps"].get(name)
         if old is None:
-            if missing := [store for store in new["rows_of"] if store in before["stores"]]:
+            missing = [store for store in new["rows_of"] if store in before["stores"]]
+            if missing and new["from_the_first"]:
                 yield (
                     f"the step {name!r} is new and follows {_listed(missing)}, of whose rows it "
                     "would lack those that are there; a topology of its own reads all of them"
                 )
-        elif new["form"] is not None:
+            continue
+        yield from _other_input(name, old, new)
+        if new["form"] is not None:
             if new["kind"] != old["kind"]:
                 yield f"the step {name!r} was {old['kind']!r} and is now {new['kind']!r}"
             elif new["form"] != old["form"] and new["keeps"] == old["keeps"]:
@@ -124,6 +148,20 @@ def _other_meanings(before: Description, after: Description) -> Iterator[str]:
                     f"the step {name!r} now keeps {_listed(more)} as well, which would lack what "
                     "has come before"
                 )
+
+
+def _other_input(name: str, old: Description, new: Description) -> Iterator[str]:
+    """Say of what else than before the step *name* would make what it has made rows of."""
+    if new["rows_of"] != old["rows_of"]:
+        yield (
+            f"the step {name!r} followed {_listed(old['rows_of'])} and now follows "
+            f"{_listed(new['rows_of'])}"
+        )
+    elif lost := [topic for topic in old["topics"] if topic not in new["topics"]]:
+        yield f"the step {name!r} was of {_listed(lost)} and is now of {_listed(new['topics'])}"
+    kept, waiting = old["waiting"], new["waiting"]
+    if kept and waiting and waiting != kept and not _evolved(kept, waiting):
+        yield f"what waits in the step {name!r} was {kept!r} and is now {waiting!r}"
 
 
 def _listed(names: Iterable[str]) -> str:

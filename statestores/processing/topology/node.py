@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from statestores.processing.topic import Topic
-from statestores.spi import StoreSpecification
+from statestores.spi import Serde, StoreSpecification
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,6 +56,10 @@ class Node:
     form: tuple[tuple[str, str | int], ...] | None = None
     """By what it makes its rows, with `kind`: a step that goes on from rows of another form would
     mix two meanings in one store (PRC-6). ``None`` of a step whose rows bear any change."""
+
+    waiting: tuple[Serde[Any], Serde[Any]] | None = None
+    """The serdes of keys and values that wait in a store of bytes of its own, where no type tells
+    what they are; ``None`` of a step in which nothing waits like that."""
 
     follows_rows: bool = False
     """Whether its rows are made of those of a table: it has to see them from the first on."""
