@@ -12,7 +12,6 @@ from zlib import crc32
 
 from sqlalchemy import create_engine
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from statestores.errors import (
@@ -270,8 +269,9 @@ class SQLiteFile(Database):
         """
         any_row = f"SELECT 1 FROM {TABLE} LIMIT 1"  # noqa: S608  # a name of ours
         try:
+            self._driver.rollback()  # this connection would see what is left of a batch
             return self._writer.exec_driver_sql(any_row).first() is not None
-        except SQLAlchemyError:  # a file that cannot be read is not sealed
+        except self.errors:  # a file that cannot be read is not sealed
             return False
 
     def _release_memory(self) -> None:

@@ -368,3 +368,28 @@ def test_a_close_that_fails_lets_go_of_the_lock(
 
     with SQLiteEngine.open(directory) as again:
         assert again.get(b"k") == b"v"
+
+
+@pytest.mark.spec("ENG-14")
+def test_a_seal_is_of_what_was_committed(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    """The connection that closes saw what a failed batch had left, and sealed by that.
+
+    An empty file was sealed, which has to be none of a store whose file is put back; and one whose
+    rows the batch would have deleted was not: nobody would find a row missing from it.
+    """
+    for kept in ({}, {b"kept": b"v"}):
+        with subtests.test(rows=len(kept)):
+            engine = SQLiteEngine.open(tmp_path / f"{len(kept)}")
+            engine.apply(kept, Durability.PROCESS_CRASH)
+            database = engine._database
+            assert isinstance(database, sqlite_file.SQLiteFile)
+            database._driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1_000)
+            puts = {b"put": b"v"} if not kept else {}
+            with pytest.raises(InvalidArgumentError, match="too big"):
+                engine.apply(
+                    {**dict.fromkeys(kept), **puts, b"large": bytes(2_000)},
+                    Durability.PROCESS_CRASH,
+                )
+            engine.close()
+
+            assert (tmp_path / f"{len(kept)}" / SEAL).exists() is bool(kept)
