@@ -295,6 +295,12 @@ def test_a_step_goes_on_from_rows_that_it_understands_alone(subtests: pytest.Sub
     with subtests.test("of an earlier version"):
         noted = {name: each for name, each in evolved("plain").items() if name != "steps"}
         check_upgrade(noted, evolved("closed"))
+        plain = evolved("plain")
+        fewer = {
+            name: {field: step[field] for field in ("kind", "form", "keeps", "rows_of")}
+            for name, step in plain["steps"].items()
+        }
+        check_upgrade({**plain, "steps": fewer}, plain)
 
 
 @pytest.mark.spec("PRC-27")

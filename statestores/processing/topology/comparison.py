@@ -152,6 +152,8 @@ def _other_meanings(before: Description, after: Description) -> Iterator[str]:
 
 def _other_input(name: str, old: Description, new: Description) -> Iterator[str]:
     """Say of what else than before the step *name* would make what it has made rows of."""
+    if "topics" not in old:  # of an earlier version
+        return
     if new["rows_of"] != old["rows_of"]:
         yield (
             f"the step {name!r} followed {_listed(old['rows_of'])} and now follows "
