@@ -6,11 +6,12 @@ It is so with every new topic: all brokers know it a little later than who has c
 import socket
 import struct
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from select import select
 from threading import Event, Lock, Thread
-from types import TracebackType
-from typing import Self
+
+from kafka_proxy import Proxy
 
 _PRODUCE = 0
 _VERSION = 10
@@ -21,30 +22,21 @@ _WAIT_SECONDS = 0.5
 _HEAD = struct.Struct(">hhi")
 
 
-class LateLeader:
+class LateLeader(Proxy):
     """Passes on what comes to an address, but for the first records of partition 0 of a topic."""
 
     def __init__(self, listens: str, behind: str, topic: str) -> None:
         """Listen."""
-        self._listens, self._behind = _address(listens), _address(behind)
+        super().__init__(listens, behind)
         self._topic = topic.encode()
-        self._server = socket.create_server(self._listens)
-        self._sockets = [self._server]
-        self._threads: list[Thread] = []
         self.is_asked = Event()
         """Whether the first records have come, which are refused when more are on their way."""
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._server.accept()
-                server = socket.create_connection(self._behind)
-            except OSError:
-                return
-            self._sockets += [client, server]
-            lock = Lock()
-            self._start(Thread(target=self._requests, args=(client, server, lock)))
-            self._start(Thread(target=self._answers, args=(server, client, lock)))
+    def ways(self, client: socket.socket, server: socket.socket) -> Iterable[Thread]:
+        """Return two that pass on whole requests and answers."""
+        lock = Lock()
+        yield Thread(target=self._requests, args=(client, server, lock))
+        yield Thread(target=self._answers, args=(server, client, lock))
 
     def _requests(self, client: socket.socket, server: socket.socket, lock: Lock) -> None:
         refused: int | None = None
@@ -82,33 +74,6 @@ class LateLeader:
         answer = struct.pack(">iB", number, 0) + b"\x02" + topic + struct.pack(">iB", 0, 0)
         with lock:
             client.sendall(struct.pack(">i", len(answer)) + answer)
-
-    def _start(self, thread: Thread) -> None:
-        self._threads.append(thread)
-        thread.start()
-
-    def __enter__(self) -> Self:
-        self._start(Thread(target=self._accept))
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        for each in self._sockets:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join(60)
-        for each in self._sockets:
-            each.close()
-
-
-def _address(address: str) -> tuple[str, int]:
-    host, port = address.split(":")
-    return host, int(port)
 
 
 def _frame(source: socket.socket) -> bytes:
