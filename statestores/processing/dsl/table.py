@@ -180,8 +180,7 @@ class Table(TableNode[K, V]):
             when_full=when_full,
         )
         serdes = table._key or json, table._value or json
-        codec = RecordCodec(*serdes)
-        store = KeyValue(f"{chosen}-waiting")
+        codec, store = RecordCodec(*serdes), KeyValue(f"{chosen}-waiting")
 
         def make() -> Suppress:
             return Suppress(suppression, codec, store.name)
