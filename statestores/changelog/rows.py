@@ -47,8 +47,6 @@ _KIND_OF_COLUMNS = {
     tuple((each.name, not each.required) for each in kind.numbers): kind for kind in KINDS.values()
 }
 
-_ATTRIBUTES = sorted({each.attribute for kind in KINDS.values() for each in kind.numbers})
-
 KEY_VALUE_CHANGES = _CHANGES[kinds.KEY_VALUE]
 """A key and its new value."""
 
@@ -122,7 +120,7 @@ def numbers_of(changes: Changes, columns: Sequence[NumberColumn]) -> list[pa.Arr
         InvalidArgumentError: *changes* are those of another kind of store.
         InvalidTypeError: A number is not an integer.
     """
-    carried = {name for name in _ATTRIBUTES if getattr(changes, name) is not None}
+    carried = {name for name in kinds.NUMBER_ATTRIBUTES if getattr(changes, name) is not None}
     needed = {each.attribute for each in columns if each.required}
     known = {each.attribute for each in columns}
     if not needed <= carried <= known:

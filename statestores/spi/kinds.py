@@ -232,3 +232,8 @@ DERIVED_COLUMNS: Final = frozenset(
     column.row_name for kind in KINDS.values() for column in kind.numbers if not column.is_time
 ) | {END_OF_ROW}
 """The columns of rows that a store makes itself: they follow from the others and their order."""
+
+NUMBER_ATTRIBUTES: Final = tuple(
+    dict.fromkeys(column.attribute for kind in KINDS.values() for column in kind.numbers)
+)
+"""The attributes of `Changes` that the stores of some kinds have, and others do not."""

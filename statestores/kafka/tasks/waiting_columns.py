@@ -8,14 +8,14 @@ where only the last change of a key counts, the others are never written.
 from typing import Self
 
 from statestores.arrow.restore_mark import has_rows
-from statestores.arrow.restoring.row_sink import RowSink
+from statestores.arrow.restoring.row_sink import LEAST_ROWS, RowSink
 from statestores.changelog.rows import batch_from_changes, change_schema
 from statestores.failpoints import reach
 from statestores.kafka.tasks.task_stores import LoggedStore
 from statestores.spi.records import Changes
 
-LEAST_RECORDS = 65_536
-"""Fewer are not worth a sorted file."""
+LEAST_RECORDS = LEAST_ROWS
+"""Fewer are not worth a sorted file, here either."""
 
 
 class WaitingColumns:

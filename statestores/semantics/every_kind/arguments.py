@@ -9,18 +9,13 @@ from typing import Any, NoReturn
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.spi.durability import Durability
-from statestores.spi.kinds import KINDS
+from statestores.spi.kinds import NUMBER_ATTRIBUTES
 from statestores.spi.milliseconds import in_milliseconds
 from statestores.spi.records import Changes
 from statestores.spi.shown import shown
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import Isolation, Values
 from statestores.spi.values import as_list
-
-_NUMBERS = tuple(
-    dict.fromkeys(number.attribute for kind in KINDS.values() for number in kind.numbers)
-)
-"""Every column of changes that some kind does not have."""
 
 MAX_TIME_MS = (1 << 63) - 1
 """Times are int64 milliseconds since the epoch, from 0."""
@@ -87,7 +82,7 @@ def check_changes(changes: object, specification: StoreSpecification[Any, Any]) 
         raise InvalidTypeError(f"changes must be statestores.Changes, got {shown(changes)}")
     kind = specification.kind
     own = {number.attribute for number in kind.numbers}
-    for column in _NUMBERS:
+    for column in NUMBER_ATTRIBUTES:
         if column not in own and getattr(changes, column) is not None:
             raise InvalidArgumentError(
                 f"the changes carry {column}, and {specification.name!r} is a {kind.name} store, "
