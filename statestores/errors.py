@@ -85,7 +85,10 @@ class MalformedCheckpointError(StoreCorruptedError):
 
 
 class StoreClosedError(StateStoreError, ValueError):
-    """The store, engine, snapshot or the store behind an iterator has been closed."""
+    """The store, engine, snapshot or the store behind an iterator has been closed.
+
+    Or it, or the threads of its driver, stayed with the process that this one was forked from.
+    """
 
 
 class InvalidArgumentError(StateStoreError, ValueError):

@@ -20,6 +20,7 @@ from statestores.spi import (
     WriteBatch,
     parse_options,
 )
+from statestores.spi.forking import use_driver
 from statestores.spi.write_order import in_write_order
 from statestores_leveldb.binding import plyvel
 from statestores_leveldb.database_files import (
@@ -67,6 +68,7 @@ class LevelDBEngine(LevelDBReads, Engine):
 
     @classmethod
     def open(cls, path: str | PathLike[str], options: Mapping[str, object] | None = None) -> Self:
+        use_driver("LevelDB")
         chosen = parse_options(LevelDBOptions, options)
         directory = engine_directory(path)
         check_plain_files(directory)

@@ -15,11 +15,13 @@ _FEW = 16
 class Content:
     """The pairs of one engine at one instant, or from then on while nobody else holds it."""
 
-    __slots__ = ("keys", "values")
+    __slots__ = ("_undo", "keys", "values")
 
     def __init__(self, keys: list[bytes], values: dict[bytes, bytes]) -> None:
         self.keys = keys
         self.values = values
+        self._undo: tuple[Mapping[bytes, bytes | None], dict[bytes, bytes]] | None = None
+        """The batch that is being applied, and what its keys had before."""
 
     def copy(self) -> Self:
         """Return the same pairs, to be changed apart from these."""
@@ -40,15 +42,24 @@ class Content:
     def update(self, batch: Mapping[bytes, bytes | None]) -> None:
         """Put and delete what *batch* says. Requires: its keys and values are bytes."""
         values = self.values
-        before = {key: values[key] for key in batch if key in values}
+        self._undo = batch, {key: values[key] for key in batch if key in values}
         try:
             self._change(batch)
         except BaseException:  # an interrupt: a batch is here whole, or not at all (ENG-7)
+            self.undo()
+            raise
+        self._undo = None
+
+    def undo(self) -> None:
+        """Take back what a batch has changed so far that was not applied to its end."""
+        if self._undo is not None:
+            batch, before = self._undo
+            values = self.values
             for key in batch:
                 values.pop(key, None)
             values.update(before)
             self.keys = sorted(values)
-            raise
+            self._undo = None
 
     def _change(self, batch: Mapping[bytes, bytes | None]) -> None:
         values = self.values

@@ -5,7 +5,8 @@ Two ideas carry it:
 * *Copy on write.* Snapshots and iterators hold the content itself. A batch copies the content
   first when one of them is still around, so they are free for as long as nobody writes.
 * *One lock.* A batch changes the content under it and every read of the engine takes it, so no
-  thread ever sees half a batch.
+  thread ever sees half a batch. A forked child has a copy with a lock of its own, and takes back
+  the batch that another thread was applying (ENG-43).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from weakref import WeakSet
 from statestores.errors import InvalidTypeError, StoreClosedError
 from statestores.spi import Capabilities, Durability, Engine, EngineSnapshot, parse_options
 from statestores.spi.engine import WriteBatch
+from statestores.spi.forking import renew_after_fork
 from statestores_memory.content import Content
 from statestores_memory.iterators import rows
 from statestores_memory.options import MemoryOptions
@@ -44,6 +46,7 @@ class MemoryEngine(Engine):
         """The living snapshots and iterators of the present content."""
         self._lock = Lock()
         self._open = True
+        renew_after_fork(self)
 
     @classmethod
     def open(cls, path: str | PathLike[str], options: Mapping[str, object] | None = None) -> Self:
@@ -83,11 +86,13 @@ class MemoryEngine(Engine):
         _check_bytes(batch)
         with self._lock:
             content = self._readable()
-            if self._sharers:
-                content = content.copy()
-                self._sharers = WeakSet()
+            if not self._sharers:
+                content.update(batch)
+                return
+            content = content.copy()
             content.update(batch)
             self._content = content
+            self._sharers = WeakSet()  # last: a forked child must not change what is shared
 
     def snapshot(self) -> EngineSnapshot:
         with self._lock:
@@ -107,6 +112,11 @@ class MemoryEngine(Engine):
         with self._lock:
             self._open = False
             self._content = Content([], {})
+
+    def renew_after_fork(self) -> None:
+        """Have a free lock and whole batches, in a forked child (ENG-43)."""
+        self._lock = Lock()
+        self._content.undo()
 
     def check_open(self) -> None:
         """Raise `StoreClosedError` when the engine has been closed."""

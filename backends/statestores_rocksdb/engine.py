@@ -38,6 +38,7 @@ from statestores.spi import (
     parse_options,
 )
 from statestores.spi.engine import WriteBatch
+from statestores.spi.forking import use_driver
 from statestores.spi.write_order import (
     ORDERED_FROM,
     columns_in_write_order,
@@ -105,6 +106,7 @@ class RocksDBEngine(ViewReads, Engine):
 
     @classmethod
     def open(cls, path: str | PathLike[str], options: Mapping[str, object] | None = None) -> Self:
+        use_driver("RocksDB")
         parsed = parse_options(RocksDBOptions, options)
         directory = engine_directory(path)
         check_plain_files(directory, SEAL)

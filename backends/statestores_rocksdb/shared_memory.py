@@ -6,6 +6,7 @@ from weakref import WeakKeyDictionary
 from rocksdict import Cache, WriteBufferManager
 
 from statestores.spi import MemoryBudget
+from statestores.spi.forking import never_destroy, renew_after_fork
 
 
 class SharedMemory:
@@ -25,14 +26,31 @@ class SharedMemory:
         """The limit."""
 
 
-_SHARED: WeakKeyDictionary[MemoryBudget, SharedMemory] = WeakKeyDictionary()
-_LOCK = Lock()
+class _SharedOfBudgets:
+    """What the engines of each budget share, for as long as the budget lives."""
+
+    def __init__(self) -> None:
+        self._of_budget: WeakKeyDictionary[MemoryBudget, SharedMemory] = WeakKeyDictionary()
+        self._lock = Lock()
+        renew_after_fork(self)
+
+    def renew_after_fork(self) -> None:
+        """Share nothing yet, in a forked child: the driver's threads may have been in a cache."""
+        never_destroy(self._of_budget)
+        self._of_budget = WeakKeyDictionary()
+        self._lock = Lock()
+
+    def __getitem__(self, budget: MemoryBudget) -> SharedMemory:
+        with self._lock:
+            memory = self._of_budget.get(budget)
+            if memory is None:
+                memory = self._of_budget[budget] = SharedMemory(budget.pool_bytes)
+            return memory
+
+
+_SHARED = _SharedOfBudgets()
 
 
 def shared_memory(budget: MemoryBudget) -> SharedMemory:
     """Return what the engines of *budget* share, for as long as the budget lives."""
-    with _LOCK:
-        memory = _SHARED.get(budget)
-        if memory is None:
-            memory = _SHARED[budget] = SharedMemory(budget.pool_bytes)
-        return memory
+    return _SHARED[budget]

@@ -3,7 +3,8 @@
 import pytest
 
 from statestores_conformance.engine.disk.waits import DiskWaitTests
-from statestores_conformance.engine.lifecycle.lifetimes import EngineLifetimeTests, ForkTests
+from statestores_conformance.engine.lifecycle.forks import ForkTests
+from statestores_conformance.engine.lifecycle.lifetimes import EngineLifetimeTests
 from statestores_conformance.engine.stores import EngineRetentionTests, EngineStoreTests
 from statestores_conformance.engine.suite import EngineTests
 from statestores_conformance.engine.time_to_live import EngineTimeToLiveTests

@@ -24,6 +24,7 @@ from statestores.errors import (
     StoreNotFoundError,
 )
 from statestores.files.local_path import local_path
+from statestores.spi.forking import renew_after_fork
 from statestores.spi.offsets import Position
 
 _ATTEMPTS = 100
@@ -40,6 +41,11 @@ class _SettledTails:
     def __init__(self) -> None:
         self._lock = Lock()
         self._tails: OrderedDict[tuple[Path, tuple[int, ...]], Tail] = OrderedDict()
+        renew_after_fork(self)
+
+    def renew_after_fork(self) -> None:
+        """Have a free lock, in a forked child, which opens changelogs of its own."""
+        self._lock = Lock()
 
     def get(self, segment: Segment, stamp: tuple[int, ...] | None) -> Tail | None:
         """Return a copy of the tail of *segment*, if it is known."""

@@ -12,6 +12,8 @@ from time import time_ns
 from typing import Any, TypeAlias, TypeVar
 from weakref import ref
 
+from statestores.spi.forking import renew_after_fork
+
 T = TypeVar("T")
 
 _Opened: TypeAlias = tuple["ref[Generator[Any, None, None]]", int]
@@ -34,13 +36,18 @@ class OpenIterators:
     holds it.
     """
 
-    __slots__ = ("_forget_from", "_forgotten", "_lock", "_opened")
+    __slots__ = ("__weakref__", "_forget_from", "_forgotten", "_lock", "_opened")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._opened: deque[_Opened] = deque()
         self._forgotten = 0
         self._forget_from = _FORGET_FROM
+        renew_after_fork(self)
+
+    def renew_after_fork(self) -> None:
+        """Have a free lock, in a forked child (ENG-43)."""
+        self._lock = threading.Lock()
 
     def add(self, iterator: Generator[T, None, None]) -> Generator[T, None, None]:
         """Return *iterator*, and count it."""

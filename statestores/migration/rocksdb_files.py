@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NoReturn, cast
 from statestores.errors import StorageError, StoreCorruptedError
 from statestores.serdes.optional_packages import require
 from statestores.spi.closing import Closing
+from statestores.spi.forking import use_driver
 
 _LINKED = re.compile(r"\d+\.(sst|ldb|log|blob)", re.ASCII)
 _COPIED = re.compile(r"CURRENT|IDENTITY|MANIFEST-\d+|OPTIONS-\d+", re.ASCII)
@@ -63,6 +64,7 @@ class RocksDBFiles(Closing):
             ) from error
 
     def _open(self) -> None:
+        use_driver("RocksDB")
         driver = self._driver
         directory = str(self._directory)
         try:

@@ -116,7 +116,7 @@ class Engine(EngineReader, Closing):
     def disown(self) -> None:
         """Refuse every call from now on, in a forked child; the parent's engine goes on (ENG-37).
 
-        What is only in memory stays usable: the child has a copy of its own.
+        What is only in memory stays usable: the child has a copy of its own (ENG-43).
         """
         if self.capabilities.persistent:
             never_destroy(self)
@@ -132,6 +132,8 @@ class Engine(EngineReader, Closing):
 
         Raises:
             InvalidOptionError: An option is unknown or unreadable (ENG-13).
+            StoreClosedError: This process was forked from one that had used the driver, whose
+                threads stayed there (ENG-44).
             StoreLockedError: The directory is open elsewhere; the message names the owner's
                 process id and host, and since when (ENG-1).
             StoreCorruptedError: The files are damaged (ENG-14). Nothing is repaired or removed.

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from statestores.errors import InvalidArgumentError, MemoryBudgetExceededError
+from statestores.spi.forking import renew_after_fork
 
 _LEAST_SHARE_BYTES = 256 * 1024
 
@@ -42,6 +43,12 @@ class MemoryBudget:
         self._stores = stores
         self._open = 0
         self._lock = Lock()
+        renew_after_fork(self)
+
+    def renew_after_fork(self) -> None:
+        """Have no engine, in a forked child: those that had joined are the parent's (ENG-37)."""
+        self._lock = Lock()
+        self._open = 0
 
     @property
     def total_bytes(self) -> int:

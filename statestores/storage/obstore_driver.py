@@ -21,6 +21,7 @@ from obstore.exceptions import (
 from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
 from statestores.errors import InvalidOptionError, StorageError
+from statestores.spi.forking import use_driver
 from statestores.storage.contract import Found, Listed, ObjectStorage, Outcome, Unchanged
 from statestores.storage.url import StorageUrl
 
@@ -107,6 +108,7 @@ class ObstoreStorage(ObjectStorage):
 
     def _get(self, name: str, options: Any) -> Found | Unchanged | None:
         """Get *name* as *options* say, and again where an answer ends early."""
+        use_driver("obstore")
         why: Exception | None = None
         for _ in range(_READS):
             try:
@@ -145,6 +147,7 @@ class ObstoreStorage(ObjectStorage):
 
     def list(self, prefix: str) -> Iterator[Listed]:
         """List what is below *prefix*."""
+        use_driver("obstore")
         try:
             for chunk in obstore.list(self._store, self._prefix + prefix):
                 for each in chunk:
@@ -156,6 +159,7 @@ class ObstoreStorage(ObjectStorage):
 
     def delete(self, name: str) -> None:
         """Delete *name*."""
+        use_driver("obstore")
         try:
             obstore.delete(self._store, self._prefix + name)
         except FileNotFoundError:
@@ -174,6 +178,7 @@ class ObstoreStorage(ObjectStorage):
         mode: Any,
         refusals: type[BaseError] | tuple[type[BaseError], ...],
     ) -> Outcome:
+        use_driver("obstore")
         self._failures.last = None
         try:
             # A condition holds for one request; several parts have none.

@@ -157,6 +157,28 @@ def test_an_opening_that_fails_takes_no_place(backend: str, tmp_path: Path) -> N
     assert budget.open_stores == 0
 
 
+def test_a_forked_child_has_the_whole_budget(tmp_path: Path) -> None:
+    """What its parent has open counted there too: nothing could be opened, and never closed."""
+    program = """
+import os, sys
+import statestores as ss
+
+options = {"memory_budget": ss.MemoryBudget(16 << 20, stores=1)}
+opened = ss.open_store(sys.argv[1], ss.KeyValue("a"), backend="sqlite", options=options)
+if child := os.fork():
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), options["memory_budget"].open_stores)
+else:
+    with ss.open_store(sys.argv[2], ss.KeyValue("a"), backend="sqlite", options=options) as own:
+        own.put(b"k", b"v")
+        own.commit({})
+    os._exit(options["memory_budget"].open_stores)
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "a"), str(tmp_path / "b")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+
+    assert done.stdout.split() == ["0", "1"]
+
+
 def test_a_store_that_is_not_the_expected_one_gives_its_place_back(tmp_path: Path) -> None:
     """The engine was open already when the specification was compared."""
     budget = ss.MemoryBudget(16 * MIB, stores=1)

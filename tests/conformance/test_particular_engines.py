@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from statestores_conformance import OpenEngine
-from statestores_conformance.engine.lifecycle.lifetimes import ForkTests
+from statestores_conformance.engine.lifecycle.forks import ForkTests
 from statestores_conformance.engine.lifecycle.locks import EngineLockTests, EngineOpeningTests
 from statestores_conformance.engine.reading.reads import EnginePointReadTests
 from statestores_conformance.faults.crash_tests import EngineCrashTests

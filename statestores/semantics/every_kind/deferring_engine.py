@@ -20,6 +20,7 @@ from statestores.semantics.rows.namespaced_rows import NamespacedRows
 from statestores.spi.capabilities import Capabilities
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, EngineSnapshot, WriteBatch
+from statestores.spi.forking import renew_after_fork
 
 MOST_COMMITS: Final = 32
 """So many commits wait at most: as many objects more are replayed after a crash."""
@@ -85,6 +86,7 @@ class DeferringEngine(Engine):
         self._engine = engine
         self._lock = Lock()  # of whoever writes, or has more wait
         self._waiting = _NOTHING
+        renew_after_fork(self)
 
     # What waits.
 
@@ -194,6 +196,10 @@ class DeferringEngine(Engine):
     def checkpoint(self, path: str | PathLike[str]) -> None:
         self.write_waiting()
         self._engine.checkpoint(path)
+
+    def renew_after_fork(self) -> None:
+        """Have a free lock, in a forked child: the engine is another copy there (ENG-43)."""
+        self._lock = Lock()  # what was being written waits still, and is written again
 
     @property
     def is_open(self) -> bool:

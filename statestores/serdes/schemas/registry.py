@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from statestores.errors import InvalidArgumentError, SerializationError, StorageError
+from statestores.spi.forking import renew_after_fork
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -50,6 +51,11 @@ class SchemaRegistry:
         self._lock = Lock()
         self._schemas: dict[int, str] = {}
         self._numbers: dict[tuple[str, str], int] = {}
+        renew_after_fork(self)
+
+    def renew_after_fork(self) -> None:
+        """Have a free lock, in a forked child."""
+        self._lock = Lock()
 
     def __repr__(self) -> str:
         return f"SchemaRegistry({self.url!r})"
