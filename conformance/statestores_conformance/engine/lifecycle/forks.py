@@ -205,7 +205,7 @@ class ForkTests(EngineFixtures):
     def test_a_forked_child_has_a_whole_copy_of_what_is_in_memory(
         self, engine: Engine, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """Forty children while one thread writes and two read: each has whole batches, and goes on."""
+        """Of forty, while one thread writes and two read, each has whole batches and goes on."""
         skip_because_promised("persistent", made=engine.capabilities.persistent)
 
         assert _run(_COPIES, engine, open_engine, tmp_path / "forked") == [0]
