@@ -7,6 +7,7 @@ keys are bytes, in base64.
 import base64
 import binascii
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NoReturn, TypeAlias, cast, get_args
@@ -145,11 +146,16 @@ def position_from_json(value: object) -> Position:
     """
     try:
         rows = cast("list[list[Any]]", value)
-        return Position({TopicPartition(topic, number): offset for topic, number, offset in rows})
+        found = Position({TopicPartition(topic, number): offset for topic, number, offset in rows})
     except (StateStoreError, TypeError, ValueError) as error:
         raise InvalidArgumentError(
             f"a position is a list of [topic, partition, offset], got {value!r:.200}"
         ) from error
+    if len(found) < len(rows):
+        raise InvalidArgumentError(
+            f"a position has one offset of each partition, got {value!r:.200}"
+        )
+    return found
 
 
 def _encoded(value: Any) -> Any:
@@ -196,7 +202,7 @@ def _bound(value: Any) -> AtLeast:
         return position_from_json(value)
     found: dict[int, Position] = {}
     for number, each in value.items():
-        if not (number.isascii() and number.isdigit() and len(number) < 10):  # noqa: PLR2004  # 2**31
+        if re.fullmatch(r"0|[1-9][0-9]{0,9}", number) is None:
             _refuse("at_least", number, "by numbers of partitions")
         found[int(number)] = position_from_json(each)
     return found
