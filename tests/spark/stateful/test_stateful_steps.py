@@ -1,0 +1,129 @@
+"""A driver of two stores dies at any step of a micro-batch, without Spark."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count as numbers
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from stateful_plans import QUERY, plan_of, results_of
+from stateful_words import STORE, count, state_of
+
+import statestores as ss
+from statestores import failpoints
+from statestores.arrow import put_many
+from statestores.spark import OpenStores
+from statestores.spark.given_root import GivenRoot
+from statestores.spark.stateful_functions.batches import MicroBatches
+from statestores.spark.stateful_functions.micro_batch import MicroBatch
+from statestores.spark.stateful_functions.output import emitted_rows
+from statestores.spark.stateful_functions.plan import StatefulPlan, add_stores
+from statestores.spark.stateful_functions.record import read_record
+from statestores.spark.stateful_functions.task import StatefulTask, TaskResult
+
+pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
+
+_LENGTHS = ss.KeyValue("lengths", key=ss.utf8, value=ss.int64)
+_WORDS = ["a", "b", "ä", "日本", "", "🦀", "a b", "a"]
+
+_STEPS = (
+    "json.written",
+    "json.renamed",
+    "publish.checked",
+    "publish.committed",
+    "publish.appended",
+    "publish.finished",
+)
+
+
+class _DriverDiesError(Exception):
+    """Nobody catches it on the way."""
+
+
+def _twice(batches: Iterator[pa.RecordBatch], stores: OpenStores) -> Iterator[pa.Table]:
+    """Count words in one store, and keep the counts in another one."""
+    for table in count(batches, stores):
+        put_many(stores["lengths"], pa.table({"key": table["word"], "value": table["count"]}))
+        yield table
+
+
+def _die() -> None:
+    raise _DriverDiesError
+
+
+class _Drivers:
+    """Drivers of one operator, each of which knows only what is in the files."""
+
+    def __init__(self, plan: StatefulPlan) -> None:
+        self._plan = plan
+        self.computed = 0
+
+    def run(self, number: int) -> dict[str, int]:
+        """Run a micro-batch in a life of its own; return what it has emitted."""
+
+        def compute(task: StatefulTask) -> list[TaskResult]:
+            self.computed += 1
+            return results_of(task, _words(number))
+
+        batch = MicroBatch(query=QUERY, number=number, is_in_sequence=True)
+        done = MicroBatches(self._plan).run(batch, compute)
+        place = self._plan.outputs(done.write_id)
+        tables = [rows for file in done.outputs for rows in emitted_rows(place, file)]
+        rows = [(row["word"], row["count"]) for table in tables for row in table.to_pylist()]
+        assert len(dict(rows)) == len(rows)
+        return dict(rows)
+
+    def dies(self, number: int, step: str, at: int) -> bool:
+        """Run it until the driver comes to *step* for the time *at*; return whether it did."""
+        failpoints.arm(step, _die, at=at)
+        try:
+            self.run(number)
+        except _DriverDiesError:
+            return True
+        finally:
+            failpoints.disarm()
+        return False
+
+    def have_committed(self, number: int) -> bool:
+        """Return whether the micro-batch is the one that has the record."""
+        record = read_record(self._plan.directory)
+        return record is not None and record.number == number
+
+
+def _words(number: int) -> list[str]:
+    return _WORDS[: 4 + number % 5]
+
+
+@pytest.fixture
+def drivers(tmp_path: Path) -> _Drivers:
+    """Drivers of an operator that counts words in two stores."""
+    stores: tuple[ss.KeyValue[Any, Any], ...] = (STORE, _LENGTHS)
+    add_stores(GivenRoot(tmp_path / "state"), stores, 2)
+    plan = plan_of(tmp_path / "state", function=_twice)
+    return _Drivers(replace(plan, specifications=stores))
+
+
+@pytest.mark.parametrize("step", _STEPS)
+def test_two_stores_have_a_micro_batch_or_not(step: str, drivers: _Drivers, tmp_path: Path) -> None:
+    """Whatever a driver that dies has come to, the next one goes on from there.
+
+    A driver of each micro-batch dies when it comes to the step once more than the one before it,
+    until there is no such time.
+    """
+    state, totals = tmp_path / "state", Counter[str]()
+    for number in numbers():
+        has_died = drivers.dies(number, step, number + 1)
+        is_committed, computed = drivers.have_committed(number), drivers.computed
+        emitted = drivers.run(number)
+        totals.update(_words(number))
+
+        assert drivers.computed == computed + (not is_committed)
+        assert emitted == {word: totals[word] for word in _words(number)}
+        assert state_of(state) == state_of(state, "lengths") == dict(totals)
+        if not has_died:
+            break
+
+    assert number >= 1
