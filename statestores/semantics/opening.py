@@ -9,6 +9,7 @@ from statestores.semantics.retained.session import EngineSessionStore
 from statestores.semantics.retained.window import EngineWindowStore
 from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES, RowCache
 from statestores.semantics.timestamped.store import EngineTimestampedKeyValueStore
+from statestores.semantics.versioned.latest_cache import LatestCache
 from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
@@ -124,8 +125,8 @@ def open_on_engine(
             return EngineKeyValueStore(engine, specification, durability, cache)
         if isinstance(specification, Versioned):
             both_bytes = _granted(read_cache_bytes + read_cache_bytes // 2, memory_budget)
-            cache = RowCache(both_bytes - both_bytes // 3)
-            return EngineVersionedStore(engine, specification, durability, cache, both_bytes // 3)
+            latest = LatestCache(both_bytes - both_bytes // 3)
+            return EngineVersionedStore(engine, specification, durability, latest, both_bytes // 3)
         if isinstance(specification, Window | Session):
             both_bytes = _granted(2 * read_cache_bytes, memory_budget)
             shares = both_bytes - both_bytes // 2, both_bytes // 2

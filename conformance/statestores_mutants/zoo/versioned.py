@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from statestores.errors import InvalidArgumentError
+from statestores.semantics.versioned.rows import versions_of, with_version
 from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores.spi import PutResult, VersionedRecord
 from statestores.spi.stores.store import Values
@@ -52,14 +53,16 @@ class DeletionAtAnEqualTimestampIsLost(EngineVersionedStore):
     def put(self, key: bytes, value: bytes | None, timestamp_ms: int) -> PutResult:
         result = super().put(key, value, timestamp_ms)
         if value is not None and result.accepted and result.valid_to_ms in self._lost(key):
-            self._pending[key].pop(result.valid_to_ms or 0, None)
+            versions = dict(versions_of(self._pending[key]))
+            versions.pop(result.valid_to_ms or 0, None)
+            self._pending[key] = versions
         return result
 
     def delete(self, key: bytes, timestamp_ms: int) -> Record | None:
         return super().delete(key, timestamp_ms)
 
     def _lost(self, key: bytes) -> list[int]:
-        pending = self._pending.get(key, {})
+        pending = versions_of(self._pending.get(key, {}))
         return [start for start, value in pending.items() if value is None]
 
 
@@ -185,10 +188,12 @@ class EqualTimestampsKeepTheFirst(EngineVersionedStore):
     """
 
     def put(self, key: bytes, value: bytes | None, timestamp_ms: int) -> PutResult:
-        before = dict(self._pending.get(key) or {})
+        before = dict(versions_of(self._pending.get(key) or {}))
         result = super().put(key, value, timestamp_ms)
         if result.accepted and timestamp_ms in before:
-            self._pending[key][timestamp_ms] = before[timestamp_ms]
+            self._pending[key] = with_version(
+                self._pending[key], timestamp_ms, before[timestamp_ms]
+            )
         return result
 
 
@@ -345,9 +350,9 @@ class ScanShowsDeletedKeys(EngineVersionedStore):
     ) -> Iterator[tuple[bytes, Record]]:
         pairs = list(super().scan_as_of(as_of_ms, first, last, reverse=reverse))
         found = {key for key, _ in pairs}
-        for key, versions in self._pending.items():
+        for key, waiting in self._pending.items():
             inside = (first is None or key >= first) and (last is None or key <= last)
-            if inside and key not in found and None in versions.values():
+            if inside and key not in found and None in versions_of(waiting).values():
                 pairs.append((key, Record(b"", 0, None)))
         pairs.sort(key=lambda pair: pair[0], reverse=reverse)
         return self.while_open(iter(pairs))

@@ -10,8 +10,9 @@ It is a plain dictionary in the order in which keys arrived, and the older half 
 is full. What is hot comes back with the next commit or read, so nothing need be moved at a hit.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
+from typing import ClassVar, Generic, TypeVar
 
 from statestores.spi.memory_budget import MemoryBudget
 
@@ -29,14 +30,20 @@ of reading it, and most rows of a large store are not read again soon; those tha
 often."""
 
 
-class RowCache:
-    """The rows, and how much memory they take."""
+R = TypeVar("R")
+
+
+class RecentRows(Generic[R]):
+    """The rows, in whatever form, and how much memory they take."""
 
     __slots__ = ("_capacity_bytes", "_held_bytes", "_is_filled", "rows")
 
+    overhead_bytes: ClassVar[int] = ROW_OVERHEAD_BYTES
+    """What a row takes in addition to its key and what `_size` says."""
+
     def __init__(self, capacity_bytes: int, budget: MemoryBudget | None = None) -> None:
         """Begin with none; with a capacity of 0 it stays so. *budget* may lower the capacity."""
-        self.rows: dict[bytes, bytes | None] = {}
+        self.rows: dict[bytes, R | None] = {}
         """By key. Readers look here directly: that is the hot path. It is never replaced."""
 
         self._capacity_bytes = (
@@ -45,14 +52,67 @@ class RowCache:
         self._held_bytes = 0  # at least what they take: what was replaced is still counted
         self._is_filled = False  # whether there was ever no room
 
-    def keep(self, key: bytes, row: bytes | None) -> None:
+    @staticmethod
+    def _size(rows: Iterable[R]) -> int:
+        """Return the bytes of *rows* without their keys."""
+        raise NotImplementedError
+
+    def keep(self, key: bytes, row: R | None) -> None:
         """Take a row that was read from the engine."""
-        size = ROW_OVERHEAD_BYTES + len(key) + (0 if row is None else len(row))
+        size = self.overhead_bytes + len(key) + (0 if row is None else self._size([row]))
         if size <= self._capacity_bytes:
             self.rows[key] = row
             self._held_bytes += size
             if self._held_bytes > self._capacity_bytes:
                 self._make_room()
+
+    def take(self, rows: Mapping[bytes, R | None], size_bytes: int) -> None:
+        """Take all rows of a commit; *size_bytes* is the length of keys and values, or more.
+
+        A commit that is larger than the cache is a load, and empties it.
+        """
+        size = size_bytes + self.overhead_bytes * len(rows)
+        if size > self._capacity_bytes:
+            self.forget()
+            return
+        self.rows.update(rows)
+        self._held_bytes += size
+        if self._held_bytes > self._capacity_bytes:
+            self._make_room()
+
+    def forget(self) -> None:
+        """Forget everything: the engine may have changed by other means."""
+        self.rows.clear()
+        self._held_bytes = 0
+        self._is_filled = False
+
+    def _make_room(self) -> None:
+        """Drop the oldest rows down to half of the capacity, if it really is exceeded."""
+        rows = self.rows
+        self._held_bytes = self._taken()
+        if self._held_bytes > self._capacity_bytes * 3 // 4:
+            self._is_filled = True
+            while self._held_bytes > self._capacity_bytes // 2:
+                kept = list(islice(rows.items(), len(rows) // 2 + 1, None))
+                rows.clear()
+                rows.update(kept)
+                self._held_bytes = self._taken()
+
+    def _taken(self) -> int:
+        """Return what the rows take."""
+        rows = self.rows
+        present = [row for row in rows.values() if row is not None]
+        return self.overhead_bytes * len(rows) + sum(map(len, rows)) + self._size(present)
+
+
+class RowCache(RecentRows[bytes]):
+    """Rows as the engine has them."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def _size(rows: Iterable[bytes]) -> int:
+        return sum(map(len, rows))
 
     def refresh(
         self, rows: Mapping[bytes, bytes | None], size_bytes: int, *, is_read: bool
@@ -78,44 +138,3 @@ class RowCache:
             self._held_bytes += sum(map(len, filter(None, changed.values())))
         if self._held_bytes > self._capacity_bytes:
             self._make_room()
-
-    def take(self, rows: Mapping[bytes, bytes | None], size_bytes: int) -> None:
-        """Take all rows of a commit; *size_bytes* as in `refresh`.
-
-        A commit that is larger than the cache is a load, and empties it.
-        """
-        size = size_bytes + ROW_OVERHEAD_BYTES * len(rows)
-        if size > self._capacity_bytes:
-            self.forget()
-            return
-        self.rows.update(rows)
-        self._held_bytes += size
-        if self._held_bytes > self._capacity_bytes:
-            self._make_room()
-
-    def forget(self) -> None:
-        """Forget everything: the engine may have changed by other means."""
-        self.rows.clear()
-        self._held_bytes = 0
-        self._is_filled = False
-
-    def _make_room(self) -> None:
-        """Drop the oldest rows down to half of the capacity, if it really is exceeded."""
-        rows = self.rows
-        self._held_bytes = _taken(rows)
-        if self._held_bytes > self._capacity_bytes * 3 // 4:
-            self._is_filled = True
-            while self._held_bytes > self._capacity_bytes // 2:
-                kept = list(islice(rows.items(), len(rows) // 2 + 1, None))
-                rows.clear()
-                rows.update(kept)
-                self._held_bytes = _taken(rows)
-
-
-def _taken(rows: dict[bytes, bytes | None]) -> int:
-    """Return what *rows* take."""
-    return (
-        ROW_OVERHEAD_BYTES * len(rows)
-        + sum(map(len, rows))
-        + sum(map(len, filter(None, rows.values())))
-    )

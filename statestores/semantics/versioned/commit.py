@@ -17,14 +17,17 @@ from statestores.semantics.versioned.rows import (
     DELETED,
     HEADER_BYTES,
     SUFFIX_BYTES,
+    Latest,
+    Waiting,
     data_key,
     history_key,
     history_row,
+    latest_of,
     latest_row,
     pack_header,
-    read_latest,
     start_of,
     unpack_header,
+    versions_of,
 )
 from statestores.semantics.versioned.view import stored_start_after
 from statestores.spi.engine import EngineReader
@@ -42,77 +45,111 @@ class Resolved:
     rows: Rows = field(default_factory=dict)
     """The rows as they lie in the engine."""
 
-    latest: Rows = field(default_factory=dict)
-    """The latest rows among them, by key: what a cache of latest rows must learn."""
+    superseded: Rows = field(default_factory=dict)
+    """Those of superseded versions, until they are added to the others: so that all of them come
+    in the order of their keys, which engines take in two thirds of the time."""
+
+    latest: dict[bytes, Latest | None] = field(default_factory=dict)
+    """The latest versions among them, by key: what a cache of these must learn."""
 
 
-def resolve(  # noqa: C901, PLR0912  # a loop over all that a commit has: a call costs a tenth
+def resolve(
     reader: EngineReader,
-    cached: Mapping[bytes, bytes | None],
-    pending: Mapping[bytes, Mapping[int, bytes | None]],
+    cached: Mapping[bytes, Latest | None],
+    pending: Mapping[bytes, Waiting],
     progress: Progress,
     horizon_ms: int,
 ) -> Resolved:
     """Return the rows that *pending* changes, and lower the floor of *progress* by them.
 
     A version that has already expired at the coming *horizon_ms* is not written. *cached* has
-    latest rows by key, ``None`` where there is none, and need not have them all.
+    latest versions by key, ``None`` where there is none, and need not have them all.
     """
     resolved = Resolved()
-    rows, latest = resolved.rows, resolved.latest
+    rows, superseded, latest = resolved.rows, resolved.superseded, resolved.latest
     unknown = [key for key in pending if key not in cached]
     read = reader.get_many([DATA + key for key in unknown]) if unknown else []
-    stored = dict(zip(unknown, read, strict=True))
+    stored = dict(zip(unknown, map(latest_of, read), strict=True))
     floor = MAX_TIME_MS
-    for key, versions in pending.items():
-        row = stored[key] if key in stored else cached[key]
-        chain = iter(sorted(versions.items()) if len(versions) > 1 else versions.items())
-        start, value = next(chain)
-        # `escape`, `history_key` and `history_row`, written out: a call costs a tenth of a put.
-        prefix = HISTORY + key.replace(b"\x00", b"\x00\xff")
-        if row is not None:
-            header: int = unpack_header(row)[0]
-            stored_start = header & ~DELETED
-            if start <= stored_start:
-                floor = min(floor, _resolve_late(reader, resolved, key, versions, row, horizon_ms))
+    for key in sorted(pending):
+        waiting = pending[key]
+        before = stored[key] if key in stored else cached[key]
+        # One value that is above the latest one, if there is any: a call costs a tenth of a put.
+        if isinstance(waiting, tuple) and (value := waiting[1]) is not None:
+            start = waiting[0]
+            header = start.to_bytes(HEADER_BYTES)
+            if before is None:
+                rows[DATA + key] = header + value
+                latest[key] = waiting
                 continue
-            superseded = prefix + (MAX_TIME_MS - stored_start).to_bytes(SUFFIX_BYTES)
-            if start > horizon_ms:
-                # The stored latest is superseded: the same bytes under another header.
-                ended = header & DELETED | start
-                rows[superseded] = ended.to_bytes(HEADER_BYTES) + row[HEADER_BYTES:]
+            stored_start, stored_value = before
+            if stored_start < start and start > horizon_ms and stored_value is not None:
+                rows[DATA + key] = header + value
+                latest[key] = waiting
+                # `escape` and `history_key`, written out. The latest one ends where this begins.
+                row_key = HISTORY + key.replace(b"\x00", b"\x00\xff")
+                row_key += (MAX_TIME_MS - stored_start).to_bytes(SUFFIX_BYTES)
+                superseded[row_key] = header + stored_value
                 if start < floor:  # noqa: PLR1730  # likewise
                     floor = start
-            elif header >= DELETED:
-                rows[superseded] = None
-        for end, following in chain:
-            superseded = prefix + (MAX_TIME_MS - start).to_bytes(SUFFIX_BYTES)
-            if end <= horizon_ms:
-                rows[superseded] = None
-            elif value is None:
-                rows[superseded] = pack_header(DELETED | end)
-                floor = min(floor, end)
-            else:
-                rows[superseded] = end.to_bytes(HEADER_BYTES) + value
-                if end < floor:  # noqa: PLR1730  # likewise
-                    floor = end
-            start, value = end, following
-        if value is None:
-            floor = min(floor, _put_deletion(resolved, key, start))
-        else:
-            rows[DATA + key] = latest[key] = start.to_bytes(HEADER_BYTES) + value
+                continue
+        versions = versions_of(waiting)
+        floor = min(floor, _resolve_key(reader, resolved, key, versions, before, horizon_ms))
+    rows.update(superseded)
     progress.lower(floor)
     return resolved
 
 
+def _resolve_key(
+    reader: EngineReader,
+    resolved: Resolved,
+    key: bytes,
+    versions: Mapping[int, bytes | None],
+    before: Latest | None,
+    horizon_ms: int,
+) -> int:
+    """Write *versions*, whatever they are; return the lowest end."""
+    superseded, floor = resolved.superseded, MAX_TIME_MS
+    chain = iter(sorted(versions.items()) if len(versions) > 1 else versions.items())
+    start, value = next(chain)
+    prefix = HISTORY + escape(key)
+    if before is not None:
+        stored_start, stored_value = before
+        if start <= stored_start:
+            return _resolve_late(reader, resolved, key, versions, before, horizon_ms)
+        row_key = prefix + (MAX_TIME_MS - stored_start).to_bytes(SUFFIX_BYTES)
+        if start > horizon_ms:
+            superseded[row_key] = history_row(start, stored_value)
+            floor = start
+        elif stored_value is None:
+            superseded[row_key] = None
+    for end, following in chain:
+        row_key = prefix + (MAX_TIME_MS - start).to_bytes(SUFFIX_BYTES)
+        if end <= horizon_ms:
+            superseded[row_key] = None
+        elif value is None:
+            superseded[row_key] = pack_header(DELETED | end)
+            floor = min(floor, end)
+        else:
+            superseded[row_key] = end.to_bytes(HEADER_BYTES) + value
+            if end < floor:  # noqa: PLR1730  # a call costs a tenth
+                floor = end
+        start, value = end, following
+    if value is None:
+        return min(floor, _put_deletion(resolved, key, start))
+    _put_latest(resolved, key, start, value)
+    return floor
+
+
 def _put_latest(resolved: Resolved, key: bytes, start_ms: int, value: bytes | None) -> None:
-    resolved.rows[data_key(key)] = resolved.latest[key] = latest_row(start_ms, value)
+    resolved.rows[data_key(key)] = latest_row(start_ms, value)
+    resolved.latest[key] = start_ms, value
 
 
 def _put_deletion(resolved: Resolved, key: bytes, start_ms: int) -> int:
     """Make a deletion the latest of *key*, with its marker; return the end of the marker."""
     _put_latest(resolved, key, start_ms, None)
-    resolved.rows[history_key(key, start_ms)] = history_row(start_ms, None)
+    resolved.superseded[history_key(key, start_ms)] = history_row(start_ms, None)
     return start_ms
 
 
@@ -120,7 +157,7 @@ def _put_chain(
     resolved: Resolved, key: bytes, chain: list[tuple[int, bytes | None]], horizon_ms: int
 ) -> int:
     """Write versions of *key*, the last of which is the latest; return the lowest end."""
-    rows, floor = resolved.rows, MAX_TIME_MS
+    rows, floor = resolved.superseded, MAX_TIME_MS
     prefix = HISTORY + escape(key)
     for (start, value), (end, _) in pairwise(chain):
         superseded = prefix + (MAX_TIME_MS - start).to_bytes(SUFFIX_BYTES)
@@ -143,13 +180,12 @@ def _resolve_late(
     resolved: Resolved,
     key: bytes,
     versions: Mapping[int, bytes | None],
-    row: bytes,
+    latest: Latest,
     horizon_ms: int,
 ) -> int:
     """Write *versions*, some of them up to the stored latest; return the lowest end."""
-    rows = resolved.rows
-    latest = read_latest(row)
-    newest = latest.valid_from_ms
+    rows = resolved.superseded
+    newest, newest_value = latest
     starts = sorted(versions)
     floor = MAX_TIME_MS
     after = _NEVER_MS
@@ -161,11 +197,11 @@ def _resolve_late(
         after = start
     # What is at or above the stored latest makes a chain with it.
     chain = [(start, versions[start]) for start in starts if start >= newest]
-    if chain and chain[0][0] == newest and latest.value is None:
+    if chain and chain[0][0] == newest and newest_value is None:
         rows[history_key(key, newest)] = None  # the marker of the deletion that is replaced
     if chain:
         if chain[0][0] != newest:
-            chain.insert(0, (newest, latest.value))
+            chain.insert(0, (newest, newest_value))
         floor = min(floor, _put_chain(resolved, key, chain, horizon_ms))
     return floor
 

@@ -17,13 +17,13 @@ from statestores.semantics.rows.content_chunks import until_closed
 from statestores.semantics.rows.layout import DATA
 from statestores.semantics.rows.progress import read_progress
 from statestores.semantics.versioned.reads import VersionedReads
-from statestores.semantics.versioned.rows import read_latest
-from statestores.semantics.versioned.view import Pending, VersionedView
+from statestores.semantics.versioned.rows import Waiting, read_latest, versions_of
+from statestores.semantics.versioned.view import VersionedView
 from statestores.spi.engine import Engine, EngineSnapshot
 from statestores.spi.records import VersionedRecord
 from statestores.spi.stores.store import Values
 
-Uncommitted = Callable[[], tuple[dict[bytes, dict[int, bytes | None]], int]]
+Uncommitted = Callable[[], tuple[dict[bytes, Waiting], int]]
 """Returns the pending versions, live, and their stream time."""
 
 
@@ -118,9 +118,9 @@ class UncommittedVersions(UncommittedTimedFacade, CommittedVersions):
         self._uncommitted = uncommitted
 
     def _frozen(self) -> tuple[EngineSnapshot, VersionedView]:
-        def look() -> tuple[EngineSnapshot, Pending]:
+        def look() -> tuple[EngineSnapshot, dict[bytes, dict[int, bytes | None]]]:
             live, _ = self._uncommitted()
-            pending = {key: versions.copy() for key, versions in live.copy().items()}
+            pending = {key: versions_of(waiting).copy() for key, waiting in live.copy().items()}
             return self._engine.snapshot(), pending
 
         snapshot, pending = self._of_one_commit(look, discard=lambda found: found[0].close())

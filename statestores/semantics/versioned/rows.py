@@ -32,6 +32,13 @@ SUFFIX_BYTES = 10
 start. As one number of ten bytes they take half the time of a ``Struct``."""
 
 
+Latest = tuple[int, bytes | None]
+"""The latest version of a key: when it starts, and its value, ``None`` for a deletion."""
+
+Waiting = Latest | dict[int, bytes | None]
+"""Pending versions of a key: the only one, as most are, or several by their starts."""
+
+
 class Version(NamedTuple):
     """A version as it is stored: the value is ``None`` for a deletion."""
 
@@ -69,6 +76,28 @@ def history_from(key: bytes, as_of_ms: int) -> tuple[bytes, bytes]:
     """Return the half-open bounds of the history rows of *key* that start up to *as_of_ms*."""
     prefix = HISTORY + escape(key)
     return prefix + (MAX_TIME_MS - as_of_ms).to_bytes(SUFFIX_BYTES), prefix + b"\x00\x01"
+
+
+def versions_of(waiting: Waiting) -> dict[int, bytes | None]:
+    """Return pending versions by their starts."""
+    return waiting if isinstance(waiting, dict) else {waiting[0]: waiting[1]}
+
+
+def with_version(waiting: Waiting, start_ms: int, value: bytes | None) -> Waiting:
+    """Return *waiting*, which may be changed by it, with one more version, or another value."""
+    if isinstance(waiting, dict):
+        waiting[start_ms] = value
+        return waiting
+    start, before = waiting
+    return (start_ms, value) if start == start_ms else {start: before, start_ms: value}
+
+
+def latest_of(row: bytes | None) -> Latest | None:
+    """Return the latest version that *row* holds, if there is one."""
+    if row is None:
+        return None
+    header: int = unpack_header(row)[0]
+    return (header, row[HEADER_BYTES:]) if header < DELETED else (header - DELETED, None)
 
 
 def read_latest(row: bytes) -> Version:

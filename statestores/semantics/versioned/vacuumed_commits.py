@@ -12,9 +12,10 @@ from statestores.semantics.every_kind.timed_store import TimedStore
 from statestores.semantics.rows.closed_rows import ClosedRows
 from statestores.semantics.rows.layout import DATA, PROGRESS_ROW
 from statestores.semantics.rows.progress import NO_STREAM_TIME, Progress, read_progress
-from statestores.semantics.rows.row_cache import RowCache
 from statestores.semantics.versioned.commit import resolve
+from statestores.semantics.versioned.latest_cache import LatestCache
 from statestores.semantics.versioned.remembered_seeks import RememberedSeeks
+from statestores.semantics.versioned.rows import Latest, Waiting
 from statestores.semantics.versioned.vacuum import Vacuum
 from statestores.spi.milliseconds import warn_of_another_unit
 
@@ -25,15 +26,15 @@ class VacuumedCommits(TimedStore):
     _retention_ms: int
     _vacuum: Vacuum
     _seeks: RememberedSeeks
-    _cache: RowCache
-    _cached: dict[bytes, bytes | None]
-    """The rows of the cache: the latest ones, by key."""
+    _cache: LatestCache
+    _cached: dict[bytes, Latest | None]
+    """What is in the cache: the latest versions, by key."""
 
-    _pending: dict[bytes, dict[int, bytes | None]]
+    _pending: dict[bytes, Waiting]
     """The values that were put, by key and time."""
 
-    _committing: dict[bytes, bytes | None]
-    """The latest rows that a commit under way changes, by key."""
+    _committing: dict[bytes, Latest | None]
+    """The latest versions that a commit under way changes, by key."""
 
     _progress: Progress
     """What is stored."""

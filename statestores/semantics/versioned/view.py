@@ -14,21 +14,26 @@ from statestores.semantics.versioned.rows import (
     DELETED,
     HEADER_BYTES,
     SUFFIX_BYTES,
+    Latest,
     Version,
+    Waiting,
     data_key,
     history_bounds,
     history_from,
     history_key,
+    latest_of,
+    latest_row,
     read_history,
     read_latest,
     start_of,
     unpack_header,
+    versions_of,
 )
 from statestores.spi.engine import EngineReader
 from statestores.spi.records import VersionedRecord
 
-Pending = Mapping[bytes, Mapping[int, bytes | None]]
-"""Uncommitted versions: by key, by start."""
+Pending = Mapping[bytes, Waiting]
+"""Uncommitted versions, by key."""
 
 new_tuple = tuple.__new__
 """Makes a record in half the time of the record's own constructor, which is a Python function."""
@@ -37,7 +42,7 @@ from_bytes = int.from_bytes
 
 _NOTHING: dict[int, bytes | None] = {}
 
-_NO_ROWS: dict[bytes, bytes | None] = {}
+_NONE_CACHED: dict[bytes, Latest | None] = {}
 
 
 class VersionedView:
@@ -51,9 +56,9 @@ class VersionedView:
         pending: Pending,
         stream_time_ms: int,
         retention_ms: int,
-        cached: Mapping[bytes, bytes | None] = _NO_ROWS,
+        cached: Mapping[bytes, Latest | None] = _NONE_CACHED,
     ) -> None:
-        """Look through *reader*, some of whose latest rows are *cached* by their keys."""
+        """Look through *reader*, some of whose latest versions are *cached* by their keys."""
         self._cached = cached
         self._reader = reader
         self._pending = pending
@@ -74,20 +79,26 @@ class VersionedView:
 
     # One key.
 
-    def _latest_row(self, key: bytes) -> bytes | None:
-        """Return the stored row of the latest version of *key*."""
-        return self._cached[key] if key in self._cached else self._reader.get(data_key(key))
+    def _stored_latest(self, key: bytes) -> Latest | None:
+        """Return the latest version of *key* that is stored."""
+        if key in self._cached:
+            return self._cached[key]
+        return latest_of(self._reader.get(data_key(key)))
+
+    def _versions(self, key: bytes) -> dict[int, bytes | None]:
+        """Return the pending versions of *key*, if there are any."""
+        waiting = self._pending.get(key)
+        return _NOTHING if waiting is None else versions_of(waiting)
 
     def latest(self, key: bytes) -> Version | None:
         """Return the latest version of *key*, which may be a deletion."""
-        row = self._latest_row(key)
-        stored = None if row is None else read_latest(row)
-        versions = self._pending.get(key)
+        stored = self._stored_latest(key)
+        versions = self._versions(key)
         if versions:
             start = max(versions)
-            if stored is None or start >= stored.valid_from_ms:
+            if stored is None or start >= stored[0]:
                 return Version(start, versions[start], None)
-        return stored
+        return None if stored is None else Version(*stored, None)
 
     def get(self, key: bytes, as_of_ms: int | None) -> VersionedRecord[bytes] | None:
         """Return the version of *key* valid at *as_of_ms*; without a time, the latest."""
@@ -102,23 +113,23 @@ class VersionedView:
         self, keys: Sequence[bytes], times_ms: Sequence[int | None]
     ) -> list[VersionedRecord[bytes] | None]:
         """Return `get` of each key at its time; all latest rows come from one read."""
-        rows = self.latest_rows(keys)
+        found = self._stored_latest_of(keys)
         pending, reader, horizon_ms = self._pending, self._reader, self.horizon_ms
         records: list[VersionedRecord[bytes] | None] = []
         record: VersionedRecord[bytes] | None
-        for key, as_of_ms, row in zip(keys, times_ms, rows, strict=True):
+        for key, as_of_ms, latest in zip(keys, times_ms, found, strict=True):
             if key in pending:
                 record = self.get(key, as_of_ms)
-            elif row is None:
+            elif latest is None:
                 record = None
             else:
-                # `read_latest`, `_record` and `get_superseded`, written out: each makes a tuple.
-                header: int = unpack_header(row)[0]
-                if as_of_ms is None or header & ~DELETED <= as_of_ms:
-                    if header >= DELETED:
+                # `_record` and `get_superseded`, written out: each makes a tuple.
+                start, value = latest
+                if as_of_ms is None or start <= as_of_ms:
+                    if value is None:
                         record = None
                     else:
-                        record = new_tuple(VersionedRecord, (row[HEADER_BYTES:], header, None))
+                        record = new_tuple(VersionedRecord, (value, start, None))
                 elif as_of_ms < horizon_ms:
                     self.below_horizon += 1
                     record = None
@@ -129,30 +140,37 @@ class VersionedView:
 
     def latest_rows(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the stored row of the latest version of each of *keys*, ``None`` for none."""
+        if not self._cached:
+            return self._reader.get_many([DATA + key for key in keys])
+        found = self._stored_latest_of(keys)
+        return [None if latest is None else latest_row(*latest) for latest in found]
+
+    def _stored_latest_of(self, keys: Sequence[bytes]) -> list[Latest | None]:
+        """Return the latest version of each of *keys* that is stored."""
         cached = self._cached
         if not cached:
-            return self._reader.get_many([DATA + key for key in keys])
-        rows = list(map(cached.get, keys))
-        if None in rows:  # of those that are known not to be there it is asked again
-            places = [place for place, row in enumerate(rows) if row is None]
+            return list(map(latest_of, self._reader.get_many([DATA + key for key in keys])))
+        found = list(map(cached.get, keys))
+        if None in found:  # of those that are known not to be there it is asked again
+            places = [place for place, latest in enumerate(found) if latest is None]
             stored = self._reader.get_many([DATA + keys[place] for place in places])
             for place, row in zip(places, stored, strict=True):
-                rows[place] = row
-        return rows
+                found[place] = latest_of(row)
+        return found
 
     def get_superseded(self, key: bytes, as_of_ms: int) -> VersionedRecord[bytes] | None:
         """Return the version valid at *as_of_ms*. Requires: the latest one starts later."""
         if as_of_ms < self.horizon_ms:
             self.below_horizon += 1
             return None
-        if not self._pending.get(key):
+        if key not in self._pending:
             return stored_superseded(self._reader, key, as_of_ms)
         return _record(self._superseded(key, as_of_ms))
 
     def _superseded(self, key: bytes, as_of_ms: int) -> Version | None:
         """Return the same for a key with pending versions."""
         stored = self._stored_at(key, as_of_ms)
-        versions = self._pending[key]
+        versions = self._versions(key)
         starts = sorted(versions)
         index = bisect_right(starts, as_of_ms)
         following = starts[index] if index < len(starts) else None
@@ -167,22 +185,22 @@ class VersionedView:
 
     def _stored_at(self, key: bytes, as_of_ms: int) -> Version | None:
         """Return the stored version of *key* with the highest start up to *as_of_ms*."""
-        row = self._latest_row(key)
-        if row is not None and (latest := read_latest(row)).valid_from_ms <= as_of_ms:
-            return latest
+        latest = self._stored_latest(key)
+        if latest is not None and latest[0] <= as_of_ms:
+            return Version(*latest, None)
         found = self._reader.first(*history_from(key, as_of_ms))
         return None if found is None else read_history(*found)
 
     def _stored_after(self, key: bytes, start_ms: int) -> int | None:
         """Return the lowest start of a stored version of *key* above *start_ms*."""
-        row = self._latest_row(key)
-        if row is None or (newest_ms := unpack_header(row)[0] & ~DELETED) <= start_ms:
+        latest = self._stored_latest(key)
+        if latest is None or latest[0] <= start_ms:
             return None
-        return stored_start_after(self._reader, key, start_ms, newest_ms)
+        return stored_start_after(self._reader, key, start_ms, latest[0])
 
     def start_after(self, key: bytes, start_ms: int) -> int | None:
         """Return the lowest start of a version of *key* above *start_ms*, stored or pending."""
-        pending = [start for start in self._pending.get(key, _NOTHING) if start > start_ms]
+        pending = [start for start in self._versions(key) if start > start_ms]
         return _earlier(self._stored_after(key, start_ms), min(pending, default=None))
 
     # The history of one key.
@@ -197,7 +215,7 @@ class VersionedView:
             latest = self.latest(key)
             known = latest is not None and latest.valid_from_ms <= last_ms
             versions = iter([latest] if latest and known else [])
-        elif self._pending.get(key):
+        elif key in self._pending:
             merged = list(self._merged_history(key, low, last_ms))
             versions = iter(merged if reverse else merged[::-1])
         elif reverse:
@@ -216,17 +234,14 @@ class VersionedView:
         if last_ms is not None:
             start = history_key(key, last_ms)
         rows = self._reader.scan(start, stop)
-        row = self._latest_row(key)
-        return _until(low_ms, self._with_latest(row, rows, last_ms))
+        return _until(low_ms, self._with_latest(self._stored_latest(key), rows, last_ms))
 
     @staticmethod
     def _with_latest(
-        row: bytes | None, rows: Iterator[tuple[bytes, bytes]], last_ms: int | None
+        latest: Latest | None, rows: Iterator[tuple[bytes, bytes]], last_ms: int | None
     ) -> Iterator[Version]:
-        if row is not None:
-            latest = read_latest(row)
-            if last_ms is None or latest.valid_from_ms <= last_ms:
-                yield latest
+        if latest is not None and (last_ms is None or latest[0] <= last_ms):
+            yield Version(*latest, None)
         for row_key, value in rows:
             version = read_history(row_key, value)
             if version.valid_to_ms != version.valid_from_ms:  # not a marker
@@ -240,25 +255,25 @@ class VersionedView:
         oldest = self._reader.first(history_key(key, low_ms), stop)
         stop = history_key(key, low_ms) if oldest is None else oldest[0] + b"\x00"
         rows = self._reader.scan(start, stop, reverse=True)
-        row = self._latest_row(key)
-        return self._then_latest(rows, row, low_ms, last_ms)
+        return self._then_latest(rows, self._stored_latest(key), low_ms, last_ms)
 
     @staticmethod
     def _then_latest(
-        rows: Iterator[tuple[bytes, bytes]], row: bytes | None, low_ms: int, last_ms: int | None
+        rows: Iterator[tuple[bytes, bytes]],
+        latest: Latest | None,
+        low_ms: int,
+        last_ms: int | None,
     ) -> Iterator[Version]:
         for row_key, value in rows:
             version = read_history(row_key, value)
             if version.valid_to_ms != version.valid_from_ms and _ends_after(version, low_ms):
                 yield version
-        if row is not None:
-            latest = read_latest(row)
-            if last_ms is None or latest.valid_from_ms <= last_ms:
-                yield latest
+        if latest is not None and (last_ms is None or latest[0] <= last_ms):
+            yield Version(*latest, None)
 
     def _merged_history(self, key: bytes, low_ms: int, last_ms: int | None) -> Iterator[Version]:
         """Return stored and pending versions, newest first, with the validity of both."""
-        pending = self._pending[key]
+        pending = self._versions(key)
         starts = [start for start in pending if last_ms is None or start <= last_ms]
         stored = {
             version.valid_from_ms: version.value
