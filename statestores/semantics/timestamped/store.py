@@ -6,7 +6,7 @@ key is among them: the put that has moved it the furthest comes first, if it was
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.semantics.every_kind.arguments import (
@@ -54,8 +54,6 @@ from statestores.spi.stores.timestamped_key_value import (
     TimestampedKeyValueStore,
 )
 from statestores.spi.values import as_list
-
-_ABSENT = object()
 
 new_tuple: Any = tuple.__new__
 """Makes a named tuple in a third of the time that its class takes."""
@@ -219,28 +217,26 @@ class EngineTimestampedKeyValueStore(
         if type(key) is not bytes:
             check_key(key)
         row_key = DATA + key
-        row = self._rows.get(row_key, _ABSENT)
-        if row is _ABSENT:
-            row = self._cached.get(row_key, _ABSENT)
-            if row is _ABSENT:
-                row = self._from_engine(row_key)
+        if row_key in self._rows:
+            row = self._rows[row_key]
+        elif row_key in self._cached:
+            row = self._cached[row_key]
+        else:
+            self._engine_gets = count = self._engine_gets + 1
+            row = self._engine_get(row_key)
+            if not count % KEEP_ONE_IN:
+                self._cache.keep(row_key, row)
         if row is None:
             return None
-        stored = cast("bytes", row)  # neither absent nor None
-        timestamp: int = unpack_timestamp(stored)[0]
-        if self._expires and 0 <= timestamp <= self._expiry.horizon_ms(self._stream_time):
+        timestamp = unpack_timestamp(row)[0]
+        if timestamp == NO_TIMESTAMP:
+            timestamp = None
+        elif self._expires and timestamp <= self._expiry.horizon_ms(self._stream_time):
             return None
-        stamp = None if timestamp == NO_TIMESTAMP else timestamp
-        found: TimestampedValue[bytes] = new_tuple(TimestampedValue, (stored[HEADER_BYTES:], stamp))
+        found: TimestampedValue[bytes] = new_tuple(
+            TimestampedValue, (row[HEADER_BYTES:], timestamp)
+        )
         return found
-
-    def _from_engine(self, row_key: bytes) -> bytes | None:
-        """Return a row that is neither pending nor cached."""
-        self._engine_gets = count = self._engine_gets + 1
-        row = self._engine_get(row_key)
-        if not count % KEEP_ONE_IN:
-            self._cache.keep(row_key, row)
-        return row
 
     def get_many(self, keys: Values[bytes]) -> list[TimestampedValue[bytes] | None]:
         found = self._rows_of(as_list("keys", keys))
