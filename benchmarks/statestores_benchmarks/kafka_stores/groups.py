@@ -116,6 +116,7 @@ WORKS: Sequence[Work] = [
         ours.putting(ours.VERSIONED, ours.dated, ours.each),
         0.45,
         columns=ours.putting(ours.VERSIONED, ours.dated, ours.many),
+        bare=ours.versions_bare,
     ),
     Work(
         "versioned get latest",
@@ -124,6 +125,7 @@ WORKS: Sequence[Work] = [
         0.5,
         reads="reads",
         uncached=1.2,
+        bare=ours.reading(ours.VERSIONED, ours.dated, ours.each, ours.latest_bare),
     ),
     Work(
         "versioned get as of",
@@ -132,6 +134,7 @@ WORKS: Sequence[Work] = [
         0.45,
         columns=ours.reading(ours.VERSIONED, ours.dated, ours.each, ours.as_of_many),
         reads="reads",
+        bare=ours.reading(ours.VERSIONED, ours.dated, ours.each, ours.as_of_bare),
     ),
     Work(
         "versioned restore",

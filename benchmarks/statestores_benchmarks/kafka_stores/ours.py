@@ -15,6 +15,7 @@ from rocksdict import WriteBatch
 import statestores as ss
 from statestores.arrow.restoring.row_sink import RowSink
 from statestores.changelog.rows import batch_from_changes, change_schema
+from statestores.semantics.every_kind.arguments import MAX_TIME_MS
 from statestores.semantics.retained.rows import SUFFIX_BYTES
 from statestores.semantics.rows.layout import DATA, HISTORY
 from statestores.spi.specification import StoreSpecification
@@ -335,6 +336,73 @@ def putting_bare(specification: Any, batches: Any) -> Way:
             yield work
 
     return prepared
+
+
+@contextmanager
+def versions_bare(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
+    """Write the rows of versions by the driver's own batches: the latest, and the one before it.
+
+    What came before is in a dictionary. The rows are in the order of their keys, as the driver
+    takes them fastest.
+    """
+    given = dated(rows)
+    with _opened(VERSIONED, options, path) as store:
+        write = store._engine._write  # noqa: SLF001  # as above
+
+        def work() -> Outcome:
+            latest: dict[bytes, tuple[int, bytes]] = {}
+            for keys, values, at in given:
+                pending: dict[bytes, tuple[int, bytes]] = {}
+                for key, value in zip(keys, values, strict=True):
+                    pending[key] = at, value
+                rows_of: dict[bytes, bytes] = {}
+                superseded: dict[bytes, bytes] = {}
+                for key in sorted(pending):
+                    start, value = pending[key]
+                    header = start.to_bytes(_STAMP_BYTES)
+                    rows_of[DATA + key] = header + value
+                    if key in latest:
+                        before, old = latest[key]
+                        suffix = (MAX_TIME_MS - before).to_bytes(SUFFIX_BYTES)
+                        superseded[HISTORY + key + suffix] = header + old
+                latest.update(pending)
+                batch = WriteBatch(raw_mode=True)
+                deque(map(batch.put, rows_of, rows_of.values()), maxlen=0)
+                deque(map(batch.put, superseded, superseded.values()), maxlen=0)
+                write(batch)
+            return Outcome(answer=lambda: rows.count)
+
+        yield work
+
+
+def latest_bare(store: Any, rows: Rows) -> Timed:
+    """Read the latest versions of keys by the driver's own call; their starts are cut off."""
+    asked = [rows.keys[pick] for pick in rows.few_picks]
+    get = store._engine._get  # noqa: SLF001  # as above
+    return _summed(lambda: sum(len(get(DATA + key)[_STAMP_BYTES:]) for key in asked))
+
+
+def as_of_bare(store: Any, rows: Rows) -> Timed:
+    """Read the same versions by the driver's seeks; the latest ones are in a dictionary."""
+    asked = [(rows.keys[pick], BEGIN_MS + at) for pick, at in _picks_and_times(rows)]
+    last_ms = BEGIN_MS + (VERSIONS - 1) * HOUR_MS
+    few = zip(rows.keys[: rows.few], rows.values[: rows.few], strict=True)
+    latest = {key: (last_ms, value) for key, value in few}
+    cursor = store._engine._database.iter()  # noqa: SLF001  # as above
+
+    def read() -> int:
+        found = 0
+        for key, at in asked:
+            start, value = latest[key]
+            if start <= at:
+                found += len(value)
+                continue
+            cursor.seek(HISTORY + key + (MAX_TIME_MS - at).to_bytes(SUFFIX_BYTES))
+            if cursor.key() is not None:
+                found += len(cursor.value()[_STAMP_BYTES:])
+        return found
+
+    return _summed(read)
 
 
 def fetch_ten(store: Any, rows: Rows) -> Timed:
