@@ -1,13 +1,23 @@
 """A key-value store without timestamps that becomes one with them."""
 
+from dataclasses import replace
 from itertools import count
+from time import time_ns
+from typing import Any
 
 import pytest
 
-from statestores.errors import StorageError, StoreMismatchError
+from statestores.errors import (
+    CapabilityNotSupportedError,
+    InvalidArgumentError,
+    StorageError,
+    StoreMismatchError,
+)
 from statestores.semantics import open_on_engine
+from statestores.semantics.expiry.wall_clock import wall_clock_ms
 from statestores.semantics.timestamped import opening as timestamped_opening
 from statestores.spi import (
+    Capabilities,
     Durability,
     KeyValue,
     TimestampedKeyValue,
@@ -90,3 +100,48 @@ def test_what_else_differs_is_refused_and_nothing_changes(engine: MemoryEngine) 
         open_on_engine(KeptOpen(engine), TimestampedKeyValue("other", ttl_ms=10))
 
     assert list(engine.scan(b"\x00")) == before
+
+
+class NotDurable(KeptOpen):
+    """An engine that keeps its files, and does not wait for the disk."""
+
+    @property
+    def capabilities(self) -> Capabilities:  # type: ignore[override]  # as the engine that it wraps
+        """Declare no durable commits."""
+        return replace(super().capabilities, persistent=True, durable_commit=False)
+
+
+@pytest.mark.spec("COM-12", "TTL-13")
+@pytest.mark.parametrize("durability", [Durability.POWER_LOSS, "power-loss", "surely"])
+def test_an_opening_that_is_refused_has_stamped_nothing(
+    engine: MemoryEngine, durability: Any
+) -> None:
+    """The engine cannot keep the durability, or there is none of that name: the rows were stamped.
+
+    So an opening that raised had made the store another one, and refused its own specification.
+    """
+    before = dict(engine.scan(b""))
+    with pytest.raises((CapabilityNotSupportedError, InvalidArgumentError)):
+        open_on_engine(NotDurable(engine), STAMPED, durability=durability)
+
+    assert dict(engine.scan(b"")) == before
+    with open_on_engine(KeptOpen(engine), KeyValue("store")) as store:
+        assert store.get(b"00") == b""
+
+
+@pytest.mark.spec("COM-12")
+def test_a_durability_may_be_named(engine: MemoryEngine) -> None:
+    """As a configuration file does: it is the same one, and refused like it."""
+    named: Any = "power-loss"
+    with pytest.raises(CapabilityNotSupportedError, match="does not declare durable commits"):
+        open_on_engine(NotDurable(engine), KeyValue("store"), durability=named)
+
+
+@pytest.mark.spec("TTL-4")
+def test_the_clock_counts_milliseconds_since_the_epoch() -> None:
+    """As whole ones, rounded down."""
+    before = time_ns()
+    found = wall_clock_ms()
+    after = time_ns()
+
+    assert before // 10**6 <= found <= after // 10**6

@@ -34,6 +34,27 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 
+def kept_durability(engine: Engine, durability: Durability | str) -> Durability:
+    """Return the *durability* of a store over *engine*, before anything is written there.
+
+    Raises:
+        InvalidArgumentError: There is no such durability.
+        CapabilityNotSupportedError: The engine cannot keep it.
+    """
+    durability = durability_of(durability)
+    capabilities = engine.capabilities
+    if (
+        durability is Durability.POWER_LOSS
+        and capabilities.persistent
+        and not capabilities.durable_commit
+    ):
+        raise CapabilityNotSupportedError(
+            f"the {engine.name!r} backend does not declare durable commits; "
+            "open the store with Durability.PROCESS_CRASH"
+        )
+    return durability
+
+
 class StoreState(MeteredStore, Generic[K, V]):
     """The state of every kind of store over an engine."""
 
@@ -62,17 +83,7 @@ class StoreState(MeteredStore, Generic[K, V]):
             CapabilityNotSupportedError: The engine cannot keep *durability*.
             StoreMismatchError, UnsupportedFormatError: The engine holds another store.
         """
-        durability = durability_of(durability)
-        capabilities = engine.capabilities
-        if (
-            durability is Durability.POWER_LOSS
-            and capabilities.persistent
-            and not capabilities.durable_commit
-        ):
-            raise CapabilityNotSupportedError(
-                f"the {engine.name!r} backend does not declare durable commits; "
-                "open the store with Durability.PROCESS_CRASH"
-            )
+        durability = kept_durability(engine, durability)
         claim(engine, specification, durability)
         self._engine = engine
         self._engine_get = engine.get

@@ -24,6 +24,7 @@ from statestores.semantics.every_kind.arguments import (
     refuse_put,
 )
 from statestores.semantics.every_kind.key_ranges import KeyRanges
+from statestores.semantics.every_kind.store_state import kept_durability
 from statestores.semantics.expiry.wall_clock import Clock
 from statestores.semantics.rows.content_chunks import frozen_content
 from statestores.semantics.rows.layout import DATA, HISTORY
@@ -78,12 +79,12 @@ class EngineTimestampedKeyValueStore(
 
         *clock* replaces the machine's, for tests.
         """
+        durability = kept_durability(engine, durability)  # before `prepare` writes by it
         prepare(engine, specification, durability)
         super().__init__(engine, specification, durability)
         self._expiry = Expiry(specification, clock)
         self._expires = specification.ttl_ms is not None
         self._sweep = Sweep(specification.ttl_ms, memory_bytes)
-        self._engine_get = engine.get
         self._cache = RowCache(0 if self._expires else memory_bytes)
         self._cached = self._cache.rows
         self._gets_before = 0  # how often the engine had been asked by the last commit
