@@ -61,7 +61,6 @@ class EngineKeyValueStore(KeyRanges[bytes], EngineStore[bytes, bytes], KeyValueS
     ) -> None:
         """Take *engine* over, and keep its recently used rows in *cache*."""
         super().__init__(engine, specification, durability)
-        self._engine_get = engine.get
         self._cache = cache or RowCache(DEFAULT_READ_CACHE_BYTES)
         self._cached = self._cache.rows
         self._gets_before = 0  # how often the engine had been asked by the last commit
@@ -168,7 +167,6 @@ class EngineKeyValueStore(KeyRanges[bytes], EngineStore[bytes, bytes], KeyValueS
     # Changes.
 
     def pending_changes(self) -> Changes:
-        self.check_open()
         return Changes(list(self._rows), list(self._rows.values()))
 
     def replay(self, changes: Changes) -> None:

@@ -54,9 +54,8 @@ class WholeRows(TimedStore):
         The row at the place *highest* has the highest timestamp. All of it has *size_bytes*, and is
         the same as *columns*, those of a changelog. Requires: rows do not expire.
         """
-        self.check_open()
-        self._columns = None
         is_all = not self._rows
+        self._columns = None
         self._rows.update(zip(row_keys, rows, strict=True))
         moved = rows[highest] if highest_ms > self._stream_time else None
         if moved is not None:

@@ -81,7 +81,6 @@ class EngineVersionedStore(VersionedReads, VacuumedCommits, VersionedStore[bytes
         """
         super().__init__(engine, specification, durability)
         self._retention_ms = specification.history_retention_ms
-        self._engine_get = engine.get
         self._stream_time = self._progress.stream_time_ms
         self._vacuum = Vacuum(specification.history_retention_ms, memory_bytes)
         self._seeks = RememberedSeeks(engine)
