@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from statestores.arrow import AsOfIndex, join_as_of
+from statestores.arrow.as_of.reads import find_as_of
 from statestores.arrow.row_batches import batches_from_changes
 from statestores.arrow.schemas import VERSIONED_ROWS
 from statestores.errors import (
@@ -332,3 +333,15 @@ def test_numbers_are_looked_up_as_numbers(open_store: Any) -> None:
     assert join_as_of(store, batch, on="key", at="at")["value"].to_pylist() == [70, None]
     with pytest.raises(InvalidArgumentError, match="'key' of the type string"):
         join_as_of(store, pa.table({"key": ["-7"], "at": [100]}), on="key", at="at")
+
+
+def test_values_are_given_as_they_are_kept_where_that_is_asked_for() -> None:
+    """Of serdes that no column says exactly, a topology decodes each value by itself."""
+    with typed(open_on_engine(MemoryEngine.open("unused"), DOCUMENTS), DOCUMENTS) as store:
+        store.put("a", {"n": 1}, 5)
+        asked = pa.array([b"a", b"b", None]), pa.array([7, 7, 7])
+
+        kept = find_as_of(store, *asked, as_bytes=True).values.to_pylist()
+
+        assert kept == [json.encode({"n": 1}), None, None]
+        assert find_as_of(store, *asked).values.to_pylist() != kept

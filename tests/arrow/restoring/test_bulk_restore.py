@@ -19,7 +19,7 @@ from statestores.opening import open_store
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.every_kind.sorted_rows import SortedRows
-from statestores.semantics.rows.layout import DATA, PROGRESS_ROW
+from statestores.semantics.rows.layout import DATA, HISTORY, PROGRESS_ROW
 from statestores.serdes import int64, utf8
 from statestores.spi import (
     Changes,
@@ -336,6 +336,46 @@ def test_a_store_loaded_in_bulk_goes_on_as_the_original(
 
     assert _content(copy) == _content(live)
     assert len(_rows(copy)) == len(_rows(live))
+
+
+@pytest.mark.spec("SNP-10", "VRS-14", "WIN-7")
+@pytest.mark.parametrize(
+    "specification", _TWO_RUNS, ids=["versions", "windows", "more", "sessions"]
+)
+def test_what_was_loaded_in_bulk_goes_when_it_has_expired(
+    specification: Any, open_store: Any, tmp_path: Path
+) -> None:
+    """Nobody puts anything as old again: the rows themselves say when the first of them goes."""
+    live, copy = open_store(specification), open_store(specification)
+    _put_all(live, [("put", b"%d" % (n % 50), b"%d" % n, n // 10) for n in range(300)])
+    live.commit({LOG: 7})
+    restore(copy, snapshot=read_snapshot(write_snapshot(live, tmp_path).path), batch_rows=70)
+    assert len(_data(copy)) > 100
+    for number in range(60):
+        _put_all(copy, [("put", b"clock", b"", 9_000 + number), ("commit",)])
+
+    assert {key for key, _ in _data(copy) if b"clock" not in key and key < HISTORY} == {
+        DATA + b"%d" % number for number in range(50) if specification.kind == "versioned"
+    }
+    assert [key for key, _ in _data(copy) if b"clock" not in key and key >= HISTORY] == []
+
+
+@pytest.mark.spec("SNP-10", "WIN-6")
+def test_a_duplicate_that_is_put_after_a_load_replaces_none(
+    open_store: Any, tmp_path: Path
+) -> None:
+    """Its number is above those that were loaded, in whichever part of the snapshot they were."""
+    specification = Window("live", window_size_ms=5, retention_ms=25, retain_duplicates=True)
+    live, copy = open_store(specification), open_store(specification)
+    for number in range(9):
+        live.put(b"%d" % (9 - number), b"%d" % number, 7)
+    live.commit({LOG: 7})
+    restore(copy, snapshot=read_snapshot(write_snapshot(live, tmp_path).path), batch_rows=3)
+    for number in range(1, 10):
+        copy.put(b"%d" % number, b"again", 7)
+    copy.commit({})
+
+    assert len(list(copy.fetch_all())) == 18
 
 
 @pytest.mark.spec("SNP-9")

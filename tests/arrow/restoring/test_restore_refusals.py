@@ -8,6 +8,7 @@ import pytest
 from statestores.arrow import restore
 from statestores.errors import (
     InvalidArgumentError,
+    InvalidTypeError,
     OffsetOutOfRangeError,
     SnapshotCorruptedError,
     StoreClosedError,
@@ -178,3 +179,16 @@ def test_a_damaged_snapshot_does_not_empty_the_store(
 
 
 # What an interruption leaves.
+
+
+@pytest.mark.parametrize("named", ["snapshot", "changelog"])
+def test_a_path_is_neither_a_snapshot_nor_a_changelog(
+    named: str, snapshot: Any, open_store: Any, tmp_path: Any
+) -> None:
+    """The message says what makes one of it; nothing is emptied."""
+    store = open_store(COUNTS)
+    sources: dict[str, Any] = {"snapshot": snapshot, named: str(tmp_path)}
+    with pytest.raises(InvalidTypeError, match=f"a {named} is what .* gives, got '/"):
+        restore(store, **sources)
+
+    assert store.committed_offsets() == {}

@@ -1,0 +1,170 @@
+"""Rows of changes that are merged from several runs, and how little of them is in memory."""
+
+from collections.abc import Callable, Iterator
+from itertools import chain, pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from statestores.arrow.rows.aligned import aligned
+from statestores.arrow.rows.key_value import KeyValueTail, TimestampedTail
+from statestores.arrow.rows.spilled_runs import SpilledRuns
+from statestores.arrow.rows.tail import Tail
+from statestores.arrow.rows.versioned import VersionedTail
+from statestores.arrow.schemas import KEY_VALUE_ROWS, TIMESTAMPED_ROWS, VERSIONED_ROWS
+from statestores.spi import TimestampedKeyValue, TtlClock
+
+_KEYS = st.sampled_from([b"", b"\x00", b"a", b"a\x00", b"ab", b"b", b"\xff"])
+_MEBIBYTE = 1 << 20
+
+Parts = list[list[bytes]]
+
+
+def _keys(keys: list[bytes]) -> pa.RecordBatch:
+    return pa.record_batch({"key": pa.array(keys, pa.large_binary())})
+
+
+def _listed(step: list[list[pa.RecordBatch]]) -> Parts:
+    """Return the keys of one step, of each stream."""
+    return [list(chain.from_iterable(b["key"].to_pylist() for b in of_one)) for of_one in step]
+
+
+@st.composite
+def _streams(draw: st.DrawFn) -> list[Parts]:
+    """Draw streams in key order, each in batches of any size, empty ones and equal keys too."""
+    streams = []
+    for _ in range(draw(st.integers(0, 4))):
+        keys = sorted(draw(st.lists(_KEYS, max_size=12)))
+        cuts = sorted(draw(st.lists(st.integers(0, len(keys)), max_size=4)))
+        borders = pairwise([0, *cuts, len(keys)])
+        streams.append([keys[start:stop] for start, stop in borders])
+    return streams
+
+
+@given(streams=_streams())
+def test_steps_have_all_rows_and_no_key_in_two_of_them(streams: list[Parts]) -> None:
+    """Each stream's rows in their order; whoever merges a step needs no other rows."""
+    steps = [_listed(step) for step in aligned([map(_keys, batches) for batches in streams])]
+
+    for number, batches in enumerate(streams):
+        assert [key for step in steps for key in step[number]] == list(chain(*batches))
+    keys = [sorted(set(chain(*step))) for step in steps]
+    assert all(keys)
+    assert all(before[-1] < after[0] for before, after in pairwise(keys))
+
+
+def test_about_a_batch_of_each_stream_is_in_memory() -> None:
+    """However many there are: a step comes when its rows are known, and not at the end."""
+    given_out = 0
+    ahead = []
+
+    def batches(size: int) -> Iterator[pa.RecordBatch]:
+        for start in range(0, 1_000, size):
+            ahead.append(start + size - given_out)
+            yield _keys([b"%04d" % key for key in range(start, start + size)])
+
+    for step in aligned([batches(10), batches(100)]):
+        given_out += len(_listed(step)[0])
+
+    assert given_out == 1_000
+    assert max(ahead) <= 2 * 100
+
+
+def _run_of(values: list[bytes]) -> pa.RecordBatch:
+    columns = [[b"%03d" % number for number in range(len(values))], values]
+    return pa.record_batch(
+        [pa.array(each, pa.large_binary()) for each in columns], ["key", "value"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "rows", "of_each"),
+    [(b"v" * 2 * _MEBIBYTE, 3, 1), (b"v" * (_MEBIBYTE // 4), 8, 3), (b"", 3, 3), (b"", 0, 0)],
+    ids=["large values", "four to a mebibyte", "small values", "none"],
+)
+def test_a_piece_of_a_run_is_about_a_mebibyte(
+    tmp_path: Path, value: bytes, rows: int, of_each: int
+) -> None:
+    """One of each run is held at a time: a row that is more than that comes alone."""
+    folded = _run_of([value] * rows)
+
+    pieces = list(SpilledRuns(tmp_path, 1).pieces(folded))
+
+    assert [piece.num_rows for piece in pieces][: len(pieces) - 1] == [of_each] * (len(pieces) - 1)
+    assert max((piece.num_rows for piece in pieces), default=0) == of_each
+    assert sum(piece.num_rows for piece in pieces) == rows
+
+
+def test_what_is_less_than_half_of_the_memory_is_held(tmp_path: Path) -> None:
+    """A small run would cost a file, and a reader of it, for little."""
+    folded = _run_of([b"v" * 100] * 10)
+    small = SpilledRuns(tmp_path, 4 * folded.nbytes)
+    large = SpilledRuns(tmp_path, folded.nbytes)
+
+    assert small.take(folded) is folded
+    assert not small.are_there
+    assert large.take(folded).num_rows == 0
+    assert large.take(folded).num_rows == 0
+    assert [sum(b.num_rows for b in stream) for stream in large.streams()] == [10, 10]
+    assert len(list(tmp_path.iterdir())) == 2
+    large.clear()
+    assert (large.are_there, list(tmp_path.iterdir())) == (False, [])
+
+
+_CHANGES = st.lists(st.tuples(_KEYS, st.none() | st.binary(max_size=30), st.integers(0, 30)))
+
+
+def _batch(changes: list[tuple[bytes, bytes | None, int]], *, timed: bool) -> pa.RecordBatch:
+    keys, values, times = zip(*changes, strict=True) if changes else ((), (), ())
+    columns = {"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())}
+    return pa.record_batch(columns | ({"timestamp": pa.array(times, pa.int64())} if timed else {}))
+
+
+_EXPIRING = TimestampedKeyValue("s", ttl_ms=9, ttl_clock=TtlClock.EVENT)
+_TAILS: dict[str, tuple[Callable[[], Tail], pa.Schema, bool]] = {
+    "key-value": (KeyValueTail, KEY_VALUE_ROWS, False),
+    "timestamped": (lambda: TimestampedTail(_EXPIRING), TIMESTAMPED_ROWS, True),
+    "versioned": (lambda: VersionedTail(9), VERSIONED_ROWS, True),
+}
+
+
+@pytest.mark.parametrize("kind", _TAILS)
+@given(
+    before=_CHANGES,
+    after=st.lists(_CHANGES, max_size=6),
+    limit=st.integers(1, 400),
+    clear_at=st.none() | st.integers(0, 5),
+)
+def test_a_tail_that_spills_gives_what_one_in_memory_gives(
+    kind: str, before: Any, after: list[Any], limit: int, clear_at: int | None
+) -> None:
+    """Over a snapshot and alone, however little of it may be held, and after a truncation."""
+    make, schema, timed = _TAILS[kind]
+    first = make()
+    first.add(_batch(before, timed=timed))
+    snapshot = list(first.merge([]))
+    with TemporaryDirectory() as directory:
+        in_memory, spilling = make(), make()
+        spilling.spill(SpilledRuns(Path(directory), limit))
+        for number, changes in enumerate(after):
+            if number == clear_at:
+                in_memory.clear()
+                spilling.clear()
+            for tail in (in_memory, spilling):
+                tail.add(_batch(changes, timed=timed))
+
+        assert _pylist(spilling.merge(snapshot), schema) == _pylist(
+            in_memory.merge(snapshot), schema
+        )
+        assert _pylist(spilling.changes(), None) == _pylist(in_memory.changes(), None)
+
+
+def _pylist(batches: Iterator[pa.RecordBatch], schema: pa.Schema | None) -> list[Any]:
+    listed = list(batches)
+    assert all(schema is None or batch.schema == schema for batch in listed)
+    return [row for batch in listed for row in batch.to_pylist()]
