@@ -341,3 +341,26 @@ def test_a_removal_that_is_not_on_disk_is_told(
         remove_files((left,), directory)
 
     assert not left.exists()
+
+
+@pytest.mark.spec("LOG-14")
+@pytest.mark.parametrize("written", [0, 20])
+def test_an_interrupt_in_the_middle_of_an_append_comes_out_of_it(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    """What it has left of a frame is cut, and the next append is where it would have been."""
+    write = os.pwritev
+
+    def interrupt(descriptor: int, parts: list[bytes], at: int) -> int:
+        write(descriptor, [b"".join(map(bytes, parts))[:written]], at)
+        raise KeyboardInterrupt
+
+    with FileChangelog.create(directory, "key-value", PLAIN) as log:
+        log.append(one(b"first"))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pwritev", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                log.append(one(b"interrupted"))
+        log.append(one(b"second"))
+
+    assert values_in(directory) == [b"first", b"second"]

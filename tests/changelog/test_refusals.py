@@ -1,6 +1,7 @@
 """What a file log refuses, and that it is as it was after that."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -13,10 +14,12 @@ from statestores.changelog import (
     FileChangelog,
     ReadOnlyChangelog,
 )
+from statestores.changelog.rows import RECORD_ROWS, check_values
 from statestores.errors import (
     InvalidArgumentError,
     InvalidOptionError,
     InvalidTypeError,
+    StorageError,
     StoreClosedError,
     StoreLockedError,
     StoreMismatchError,
@@ -229,3 +232,33 @@ def test_impossible_options_are_refused() -> None:
     """A segment has a size."""
     with pytest.raises(InvalidOptionError, match="segment_bytes"):
         ChangelogOptions(segment_bytes=0)
+
+
+def test_records_of_a_topic_may_have_no_key_and_must_have_a_time() -> None:
+    """A topic holds what is sent to it; whoever reads it judges the rest."""
+    columns = {field.name: pa.nulls(1, field.type) for field in RECORD_ROWS}
+    columns["timestamp"] = pa.array([-1], RECORD_ROWS.field("timestamp").type)
+    check_values(pa.record_batch(columns, RECORD_ROWS))
+
+    columns["timestamp"] = pa.nulls(1, RECORD_ROWS.field("timestamp").type)
+    with pytest.raises(InvalidArgumentError, match="every record has one"):
+        check_values(pa.record_batch(columns, RECORD_ROWS))
+
+
+def test_segments_that_go_whenever_they_are_opened_are_an_error(
+    segment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compactions replace them faster than a reader opens them: it says so, and ends."""
+    opened = 0
+
+    def gone(path: Path) -> Any:
+        nonlocal opened
+        opened += 1
+        raise FileNotFoundError(str(path))
+
+    with ChangelogReader.open(segment.parent) as reader:
+        segments = SimpleNamespace(open=gone)
+        monkeypatch.setattr("statestores.changelog.range_reading.Segment", segments)
+        with pytest.raises(StorageError, match="change faster than they can be opened"):
+            list(reader.read())
+    assert opened > 1

@@ -20,6 +20,7 @@ from statestores.serving.answers import Answers
 from statestores.serving.limits import Deadline
 from statestores.serving.query import Query
 from statestores.tasks import Standby, open_standby
+from statestores.tasks.copying.object_source import SteadyObjectChangelog
 
 COUNTS = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
 WORDS = ss.TopicPartition("words", 0)
@@ -251,3 +252,17 @@ def write() -> Callable[..., Any]:
         )
 
     return start
+
+
+@pytest.mark.spec("OBJ-36")
+def test_what_was_seen_of_a_log_is_read_between_offsets(bucket: Bucket, tmp_path: Path) -> None:
+    """As of any changelog: from one of them, and up to one."""
+    root = make(bucket)
+    with owner_of(root, tmp_path / "owner") as counts:
+        for number in range(4):
+            put(counts, number)
+    log = root.object_log("counts")
+    steady = SteadyObjectChangelog(log, log.view([0]), 0, lambda: None)
+
+    assert [frame.last_offset for frame in steady.read()] == [0, 1, 2, 3]
+    assert [frame.last_offset for frame in steady.read(1, 3)] == [1, 2]

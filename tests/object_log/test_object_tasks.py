@@ -174,6 +174,35 @@ def test_a_record_of_a_later_owner_is_not_judged_by_an_earlier_view(
     assert len(records(root)) == 1
 
 
+@pytest.mark.spec("TSK-18")
+def test_a_record_that_somebody_else_has_carried_out_meanwhile_is_no_reason_to_go_on(
+    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who found it slept, and another owner ended the commit: the stores were opened without it."""
+    first = opened(root, tmp_path / "first")
+
+    def die() -> None:
+        raise OSError(5, "Input/output error")
+
+    failpoints.arm("objects.append.before", die, at=2)
+    with pytest.raises(OSError, match="Input/output"):
+        put(first, 1)
+    failpoints.disarm()
+    first.close()
+    judge = recovery.has_counted
+
+    def sleeps(*arguments: Any) -> Any:
+        monkeypatch.setattr(recovery, "has_counted", judge)
+        with opened(root, tmp_path / "other") as other:
+            assert numbers(other) == (1, 1, 1)
+        return judge(*arguments)
+
+    monkeypatch.setattr(recovery, "has_counted", sleeps)
+    with pytest.raises(FencedError, match="while the task was being opened"):
+        opened(root, tmp_path / "sleeper")
+    assert records(root) == []
+
+
 @pytest.mark.spec("TSK-18", "TSK-19", "TSK-17")
 def test_what_is_damaged_missing_or_contradicts_is_refused_by_name(
     root: ss.StateRoot, tmp_path: Path, subtests: pytest.Subtests

@@ -349,3 +349,28 @@ def test_nobody_who_has_a_partition_is_an_error_with_reasons(
 
     with pytest.raises(InvalidStateStoreError, match="one is standby"):
         list(queries.store(COUNTS).range())
+
+
+@pytest.mark.spec("SRV-7")
+def test_one_partition_is_asked_for_by_its_number(app: Application, queries: RoutedStores) -> None:
+    """Whatever the partitioner would say: the instance that has it is asked, and no other."""
+    word = next(word for word in WORDS if home(word) == 1)
+    named, other = (queries.store(COUNTS, partition=number) for number in (1, 0))
+
+    assert (named.get(word), other.get(word)) == (WORDS.index(word), None)
+    assert named.get_many([word]) == [WORDS.index(word)]
+    assert [name for name, _ in app.asked] == ["two", "one", "two"]
+
+
+@pytest.mark.spec("SRV-7")
+def test_an_instance_without_an_address_is_not_asked(
+    app: Application, queries: RoutedStores
+) -> None:
+    """It may process and serve nobody: the error says so, and is no error of the network's."""
+    app.hosts["two"] = None  # type: ignore[assignment]  # as one without a server publishes
+    queries.watch.look()
+    word = next(word for word in WORDS if home(word) == 1)
+
+    with pytest.raises(InvalidStateStoreError, match="two answers no queries"):
+        queries.store(COUNTS).get(word)
+    assert "two" not in [name for name, _ in app.asked]

@@ -132,6 +132,23 @@ def test_what_need_not_outlive_a_power_failure_is_noted_until_then(
 
 
 @pytest.mark.spec("TSK-16")
+def test_where_nobody_says_which_start_it_is_each_opening_may_be_another(
+    root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outside Linux there is no such file: commits go on, and what need not last is not held."""
+    monkeypatch.setattr(committed_ends, "_BOOT_FILE", root.path / "none")
+    _committed(root, 1, durability=ss.Durability.PROCESS_CRASH)
+    note = (root.path / "@tasks" / "0_0.ends").read_bytes()
+    ends = CommittedEnds(root.path / "@tasks" / "0_0", ss.Durability.PROCESS_CRASH)
+
+    assert b'"ends":{"counts":1,"rates":1}' in note
+    assert b'"boot":"unknown"' in note
+    ends.check(TaskId(0, 0), {"counts": 0, "rates": 0})
+    with open_task(root, "0_0", NAMES) as task:
+        assert task.position == {INPUT: 1}
+
+
+@pytest.mark.spec("TSK-16")
 def test_a_directory_of_commits_that_has_gone_is_told(root: ss.StateRoot) -> None:
     """With it a record may have gone, of a commit that some stores have and others have not."""
     _committed(root, 1)

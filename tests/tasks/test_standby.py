@@ -10,7 +10,13 @@ import pytest
 from forked_programs import Forked
 
 import statestores as ss
-from statestores.changelog import ChangelogReader, FileChangelog, Frame, compact
+from statestores.changelog import (
+    ChangelogReader,
+    FileChangelog,
+    Frame,
+    changelog_partition,
+    compact,
+)
 from statestores.errors import (
     InvalidArgumentError,
     InvalidStateStoreError,
@@ -20,6 +26,7 @@ from statestores.errors import (
 )
 from statestores.reading.partition_reader import PartitionReader
 from statestores.tasks import open_standby
+from statestores.tasks.copying.changelog_gap import is_left_behind
 
 BACKENDS = ["rocksdb", "leveldb", "sqlite"]
 INPUT = ss.TopicPartition("numbers", 0)
@@ -439,3 +446,34 @@ def test_content_is_read_again_when_a_writer_compacts_it_meanwhile(
         assert [row for batch in reader.rows() for row in batch.to_pylist()] == [
             {"key": "a", "value": 2}
         ]
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+def test_a_closed_standby_has_closed_its_copy(
+    root: ss.StateRoot, tmp_path: Path, backend: str
+) -> None:
+    """Its facades answered on, and the copy stayed locked for as long as the process ran."""
+    with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
+        counts.store.put("a", 1)
+        counts.commit({INPUT: 1})
+    standby = open_standby(root, "counts", 0, tmp_path / "copy", backend=backend)
+    standby.poll()
+    facade: Any = standby.read_only(include_stale=True)
+    assert facade.get("a") == 1
+    standby.close()
+    standby.close()
+
+    with pytest.raises(StoreClosedError):
+        facade.get("a")
+    with open_standby(root, "counts", 0, tmp_path / "copy", backend=backend) as again:
+        assert again.poll() == (1 if backend == "memory" else 0)
+
+
+def test_a_copy_is_not_behind_a_changelog_that_nobody_has_begun(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """There is nothing that it could lack."""
+    partition = changelog_partition("counts", 0)
+    with ss.open_store(tmp_path / "copy", ss.KeyValue("counts"), backend="memory") as opened:
+        store: Any = opened
+        assert not is_left_behind(store, root.partition("counts", 0), partition)

@@ -243,3 +243,17 @@ def test_a_local_directory_that_is_the_state_root_is_nobodys_alone(root: ss.Stat
         manager.assign([])
 
         assert manager.task_offset_sums() == {}
+
+
+@pytest.mark.spec("TSK-13")
+def test_an_engine_without_an_offset_says_nothing(tmp_path: Path) -> None:
+    """A task that was opened and never committed: whoever asked for the sums got Python's error."""
+    state = ss.StateRoot.create(tmp_path / "empty")
+    state.add_store(ss.KeyValue("counts", key=ss.utf8, value=ss.int64), partitions=3)
+    local = tmp_path / "local"
+    with TaskManager(state, GROUPS, local_directory=local, backend="sqlite") as manager:
+        manager.assign([ACTIVE])
+    assert (local / "counts" / "0" / "engine").is_dir()
+
+    with TaskManager(state, GROUPS, local_directory=local) as manager:
+        assert manager.task_offset_sums() == {}
