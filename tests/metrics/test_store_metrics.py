@@ -133,6 +133,30 @@ def test_puts_and_reads_of_every_kind_are_counted(values: Values) -> None:
 
 
 @pytest.mark.spec("MET-6")
+@pytest.mark.parametrize(
+    ("specification", "delete"),
+    [
+        (ss.KeyValue("s"), lambda store: store.put(b"a", None)),
+        (ss.TimestampedKeyValue("s"), lambda store: store.put(b"a", None)),
+        (ss.Versioned("s", history_retention_ms=10), lambda store: store.put(b"a", None, 5)),
+        (
+            ss.Window("s", window_size_ms=5, retention_ms=10),
+            lambda store: store.put(b"a", None, 5),
+        ),
+        (ss.Session("s", retention_ms=10), lambda store: store.remove(b"a", 5, 6)),
+    ],
+    ids=["key-value", "timestamped", "versioned", "window", "session"],
+)
+def test_a_deletion_is_a_put(values: Values, specification: Any, delete: Any) -> None:
+    """As in Kafka, where it is a put of null; of whatever kind the store is."""
+    with open_on_engine(MemoryEngine(), specification) as store:
+        for number in range(1, 4):
+            delete(store)
+
+            assert values(store)["put-total"] == number
+
+
+@pytest.mark.spec("MET-6")
 def test_what_is_replayed_is_no_put(values: Values) -> None:
     """A restored store begins with no puts, of whatever kind it is."""
     changes = {

@@ -74,6 +74,32 @@ class TestDueRows:
         assert due.take({}, 64, 100) == []
         assert due.take({}, 65, 100) == sorted(times)
 
+    def test_a_row_waits_for_the_end_of_its_bucket_and_no_longer(self) -> None:
+        """A bucket is a 32nd of the lifetime, here ten milliseconds."""
+        due = DueRows(320, PLENTY)
+        due.commit({b"a": b"", b"b": b""}, dated({b"a": 5, b"b": 300}))
+
+        assert due.take({}, 8, 10) == []
+        assert due.take({}, 9, 10) == [b"a"]
+
+    def test_rows_that_are_gone_are_not_known(self) -> None:
+        """Their keys would be kept, and another row of the same key be taken for them."""
+        due = DueRows(320, PLENTY)
+        due.commit({b"a": b""}, dated({b"a": 5}))
+        batch: dict[bytes, bytes | None] = {}
+        due.take(batch, 100, 10)
+        due.commit(batch, None, list(batch))
+
+        assert b"a" not in due
+
+    def test_long_keys_take_their_room(self) -> None:
+        """What is remembered is bounded by bytes, and not by rows."""
+        due = DueRows(320, SCARCE)
+        keys = [b"%d" % number * SCARCE for number in range(2)]
+        due.commit(dict.fromkeys(keys, b""), dated(dict.fromkeys(keys, 5)))
+
+        assert [key in due for key in keys] == [False, False]
+
     def test_a_row_that_was_not_deleted_after_all_comes_again(self) -> None:
         """The batch of a commit that failed is made anew by a versioned store."""
         due = DueRows(320, PLENTY)
@@ -185,6 +211,32 @@ def check_floors(engine: Engine) -> None:
         floor_ms = max(progress.floor_ms, progress.pass_floor_ms if is_behind else 0)
 
         assert unpack_timestamp(row)[0] >= floor_ms
+
+
+@pytest.mark.spec("TTL-6")
+def test_what_was_deleted_is_not_deleted_again_when_it_would_have_expired(engine: Engine) -> None:
+    """A row that is gone was remembered until its time, and a commit deleted what is not there."""
+    with open_on_engine(engine, TTL) as store:
+        store.put(b"early", b"v", 0)
+        store.commit({})
+        store.put(b"clock", b"v", 2 * LIFE_MS)
+        store.commit({})  # from now on rows are remembered
+        keys = [b"%02d" % number for number in range(40)]
+        store.put_many(keys, [b"v"] * 40, [2 * LIFE_MS] * 40)
+        store.commit({})
+        store.put_many(keys[:20], [None] * 20)
+        store.commit({})
+        deleted: list[bytes] = []
+        apply = engine.apply
+
+        def record(batch: WriteBatch, durability: Durability) -> None:
+            deleted.extend(key for key, row in batch.items() if row is None)
+            apply(batch, durability)
+
+        engine.apply = record  # type: ignore[method-assign]  # to see what a commit deletes
+        settled(store, 9 * LIFE_MS)
+
+    assert sorted(deleted) == [DATA + key for key in keys[20:]]
 
 
 @pytest.mark.spec("TTL-5", "TTL-6", "TTL-12")

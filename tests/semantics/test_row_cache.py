@@ -102,6 +102,28 @@ def test_rows_that_grow_make_room(others: dict[bytes, bytes | None]) -> None:
     assert len(cache.rows) < 2
 
 
+@pytest.mark.parametrize(("key_bytes", "row_bytes"), [(300, 0), (3, 300)], ids=["keys", "rows"])
+def test_rows_that_are_read_take_what_they_are_long(key_bytes: int, row_bytes: int) -> None:
+    """Room was made only when many came: long ones took more than the store was given."""
+    cache = RowCache(2_000)
+    for number in range(40):
+        cache.keep(b"%03d".ljust(key_bytes) % number, b"v" * row_bytes)
+
+        assert held_bytes(cache) <= 2_000
+
+    assert cache.rows
+
+
+def test_a_cache_that_was_full_takes_no_more_rows_that_are_only_written() -> None:
+    """However few: what is read has its room."""
+    cache = RowCache(1_000)
+    cache.keep(b"read", b"")
+    cache.refresh({b"large": b"x" * 900}, 905, is_read=True)
+    cache.refresh({b"small": b""}, 5, is_read=True)
+
+    assert list(cache.rows) == [b"read"]
+
+
 def test_rows_that_are_only_written_do_not_push_out_what_is_read() -> None:
     """A load took the room of the rows that were read; each commit then dropped the older half."""
     cache = RowCache(10 * (ROW_OVERHEAD_BYTES + 3) + 10)

@@ -6,6 +6,7 @@ import statestores as ss
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.rows.layout import DATA, END, HISTORY
+from statestores.semantics.rows.progress import Progress
 from statestores.spi import Engine, WriteBatch
 from statestores.spi.durability import Durability
 
@@ -77,6 +78,20 @@ def test_a_commit_visits_a_bounded_number_of_history_rows(engine: Engine) -> Non
             store.commit({})
 
         assert max(len(batch) for batch in applied) < 100
+
+
+@pytest.mark.spec("VRS-15")
+def test_what_is_written_behind_a_running_pass_is_known_to_the_next() -> None:
+    """The pass does not come by it any more, and ended with a floor above it: it was never removed.
+
+    Until something else was written that ends as early.
+    """
+    progress = Progress(floor_ms=5, cursor=HISTORY + b"m")
+    progress.lower(50)
+    progress.cursor = HISTORY  # the pass has come to the end
+
+    assert progress.end_walk(HISTORY, progress.pass_floor_ms)
+    assert progress.floor_ms == 50
 
 
 @pytest.mark.spec("VRS-8")

@@ -317,3 +317,24 @@ def test_a_row_that_was_named_by_itself_is_named_again_when_it_is_put_again(
 
         check(engine)
         assert store.fetch(b"k", later_ms) == b"again"
+
+
+@pytest.mark.spec("LAY-30", "WIN-18")
+@pytest.mark.parametrize(
+    "specification",
+    [Window("s", retention_ms=3_200, window_size_ms=10), Session("s", retention_ms=3_200)],
+    ids=["windows", "sessions"],
+)
+def test_rows_of_two_spans_are_not_in_one_group(engine: Engine, specification: Any) -> None:
+    """Though the first and the last of them are of one: the others would go with the later span."""
+    with opened(engine, specification) as store:
+        for number in range(60):
+            time_ms = 1 if number in {0, 59} else 2_500
+            if isinstance(specification, Window):
+                store.put(b"%d" % number, b"v", time_ms)
+            else:
+                store.put(b"%d" % number, time_ms, time_ms, b"v")
+        store.commit({})
+
+    assert index_of(engine) == ([58], 2)
+    check(engine)

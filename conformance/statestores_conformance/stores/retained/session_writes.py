@@ -68,6 +68,15 @@ class SessionPutTests(SessionStoreFixtures):
 
         assert store.uncommitted_bytes == 7 + 4 + 3 + 3 + 7 + 6 * 16
 
+    @pytest.mark.spec("COM-16")
+    def test_uncommitted_bytes_are_those_of_what_is_accepted(self, store: Store) -> None:
+        """Of many that are put at once, too: those that have expired are not written."""
+        store.put(b"k", 0, 5_000, b"v")
+        store.commit({})
+        store.put_many([b"ab", b"late"], [0, 0], [5_001, 1], [b"cde", b"fghi"])
+
+        assert store.uncommitted_bytes == 2 + 3 + 16
+
     @pytest.mark.spec("SES-7")
     def test_nothing_is_merged(self, store: Store) -> None:
         """Sessions of a key that overlap, touch or contain each other stay as they are."""

@@ -98,6 +98,15 @@ class WindowPutTests(WindowStoreFixtures):
 
         assert store.uncommitted_bytes == 7 + 4 + 3 + 7 + 5 * 8
 
+    @pytest.mark.spec("COM-16")
+    def test_uncommitted_bytes_are_those_of_what_is_accepted(self, store: Store) -> None:
+        """Of many that are put at once, too: those that have expired are not written."""
+        store.put(b"k", b"v", 5_000)
+        store.commit({})
+        store.put_many([b"ab", b"late"], [b"cde", b"fghi"], [5_001, 1])
+
+        assert store.uncommitted_bytes == 2 + 3 + 8
+
     @pytest.mark.spec("WIN-4")
     def test_stream_time_is_the_highest_accepted_start(self, store: Store) -> None:
         """Of a put or a deletion of any key; lower starts do not move it back."""
