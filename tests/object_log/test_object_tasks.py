@@ -189,7 +189,7 @@ def test_a_record_that_somebody_else_has_carried_out_meanwhile_is_no_reason_to_g
         put(first, 1)
     failpoints.disarm()
     first.close()
-    judge = recovery.has_counted
+    judge = commit_steps.has_counted
 
     def sleeps(*arguments: Any) -> Any:
         monkeypatch.setattr(recovery, "has_counted", judge)
