@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -13,10 +14,12 @@ from hypothesis import strategies as st
 
 from statestores.arrow.rows.aligned import aligned
 from statestores.arrow.rows.key_value import KeyValueTail, TimestampedTail
+from statestores.arrow.rows.kinds import tail_of
 from statestores.arrow.rows.spilled_runs import SpilledRuns
 from statestores.arrow.rows.tail import Tail
 from statestores.arrow.rows.versioned import VersionedTail
 from statestores.arrow.schemas import KEY_VALUE_ROWS, TIMESTAMPED_ROWS, VERSIONED_ROWS
+from statestores.errors import UnsupportedFormatError
 from statestores.spi import TimestampedKeyValue, TtlClock
 
 _KEYS = st.sampled_from([b"", b"\x00", b"a", b"a\x00", b"ab", b"b", b"\xff"])
@@ -168,3 +171,10 @@ def _pylist(batches: Iterator[pa.RecordBatch], schema: pa.Schema | None) -> list
     listed = list(batches)
     assert all(schema is None or batch.schema == schema for batch in listed)
     return [row for batch in listed for row in batch.to_pylist()]
+
+
+def test_the_rows_of_a_kind_that_is_not_known_are_not_merged() -> None:
+    """Another author's, or that of a later release."""
+    other: Any = SimpleNamespace(kind="heap")
+    with pytest.raises(UnsupportedFormatError, match="rows of a heap store cannot be merged"):
+        tail_of(other)

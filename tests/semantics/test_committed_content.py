@@ -6,7 +6,7 @@ import statestores as ss
 from statestores.errors import StoreClosedError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
-from statestores.semantics.rows.content_chunks import CHUNK_BYTES, CHUNK_ROWS
+from statestores.semantics.rows.content_chunks import CHUNK_BYTES, CHUNK_ROWS, next_chunk_rows
 from statestores.spi import Changes, EngineSnapshot, StateStore
 
 ROWS = 30_000
@@ -45,6 +45,12 @@ def test_large_values_come_in_small_chunks() -> None:
         _, *later = sizes(store)
 
         assert max(later) * LARGE_BYTES <= CHUNK_BYTES
+
+
+@pytest.mark.spec("COM-38")
+def test_a_value_larger_than_a_chunk_comes_alone() -> None:
+    """Whatever follows it: two of them would take twice the memory."""
+    assert next_chunk_rows(1, 2 * CHUNK_BYTES) == next_chunk_rows(64, 64 * CHUNK_BYTES) == 1
 
 
 @pytest.mark.spec("COM-38")

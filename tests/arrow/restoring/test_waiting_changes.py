@@ -240,3 +240,14 @@ def test_what_exceeds_columns_of_two_gibibytes_is_joined(monkeypatch: pytest.Mon
 
     assert [key for key, _ in _taken(waiting)] == [b"\x02k0", b"\x02k1", b"\x02k2"]
     assert types == [pa.large_binary(), pa.large_binary()]
+
+
+def test_what_deletes_is_committed_when_it_takes_its_memory() -> None:
+    """However often it was overwritten: a batch is a dictionary in memory, and must stay small."""
+    puts, deletions = _waiting(limit=100), _waiting(limit=100)
+    for number in range(9):
+        puts.add(_batch((b"a", b"%d" % number * 30)), deletes=False)
+        deletions.add(_batch((b"a", b"%d" % number * 30)), deletes=number == 0)
+
+    assert not puts.is_full(10, is_empty=False)
+    assert deletions.is_full(10, is_empty=False)
