@@ -100,6 +100,25 @@ class TestDueRows:
 
         assert [key in due for key in keys] == [False, False]
 
+    def test_many_short_keys_take_their_room(self) -> None:
+        """Each has an object and places in tables, however short it is."""
+        due = DueRows(320, SCARCE)
+        keys = [b"%03d" % number for number in range(500)]
+        due.commit(dict.fromkeys(keys, b""), dated(dict.fromkeys(keys, 5)))
+
+        assert keys[0] not in due
+        assert not due.is_complete
+
+    def test_what_is_taken_is_in_the_order_of_keys(self) -> None:
+        """Engines that sort take it faster so; rows come in any order."""
+        due = DueRows(320, PLENTY)
+        for key in (b"c", b"a", b"b"):
+            due.commit({key: b""}, dated({key: 5}))
+        batch: dict[bytes, bytes | None] = {}
+
+        assert due.take(batch, 100, 10) == [b"a", b"b", b"c"]
+        assert list(batch) == [b"a", b"b", b"c"]
+
     def test_a_row_that_was_not_deleted_after_all_comes_again(self) -> None:
         """The batch of a commit that failed is made anew by a versioned store."""
         due = DueRows(320, PLENTY)

@@ -20,7 +20,7 @@ from statestores.errors import (
     UnsupportedFormatError,
 )
 from statestores.tasks import open_task
-from statestores.tasks.commits.directory_record import RECORD_FILE
+from statestores.tasks.commits.directory_record import RECORD_FILE, _checksum
 from statestores.tasks.commits.record_file import read_file, write_file
 
 INPUT = ss.TopicPartition("words", 0)
@@ -198,12 +198,23 @@ def _damages_of_files(
     yield "a stray file", lambda copy: (copy / "rates" / "stray").touch()
     yield "stores exchanged", _exchange
     yield "another checksum", _write_another_checksum
+    yield "no stores", _name_no_stores
 
 
 def _write_another_checksum(copy: Path) -> None:
     """Damage nothing but what says that the rest is whole."""
     said = json.loads((copy / RECORD_FILE).read_text())
     (copy / RECORD_FILE).write_text(json.dumps({**said, "crc32c": said["crc32c"] ^ 1}))
+
+
+def _name_no_stores(copy: Path) -> None:
+    """Say of a commit that it is one of no store, whole as it is."""
+    said = json.loads((copy / RECORD_FILE).read_text())
+    said["stores"] = {}
+    del said["crc32c"]
+    (copy / RECORD_FILE).write_text(json.dumps({**said, "crc32c": _checksum(said)}))
+    for name in NAMES:
+        shutil.rmtree(copy / name)
 
 
 def _written(file: Path, data: bytes) -> Callable[[Path], object]:

@@ -132,6 +132,25 @@ def test_what_need_not_outlive_a_power_failure_is_noted_until_then(
 
 
 @pytest.mark.spec("TSK-16")
+def test_two_pages_are_written_in_turn(root: ss.StateRoot) -> None:
+    """So that the one before is there when the newest is torn; and the file does not grow."""
+    found = []
+    note = root.path / "@tasks" / "0_0.ends"
+    with open_task(root, "0_0", NAMES, backend="memory") as task:
+        for number in range(6):
+            task.store("counts").put("number", number)
+            task.commit({INPUT: number})
+            data = note.read_bytes()
+            pages = (data[: len(data) // 2], data[len(data) // 2 :])
+            found.append([b'"counts":%d}' % (number + 1) in page for page in pages])
+
+            assert len(data) == 2 * 2_048
+            assert number == 0 or any(b'"counts":%d}' % number in page for page in pages)
+
+    assert found in ([[True, False], [False, True]] * 3, [[False, True], [True, False]] * 3)
+
+
+@pytest.mark.spec("TSK-16")
 def test_where_nobody_says_which_start_it_is_each_opening_may_be_another(
     root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,12 +1,14 @@
 """Tasks and standbys of a process: assigned, restored in parallel, promoted, cleaned up."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import statestores as ss
 from statestores.errors import (
     InvalidArgumentError,
+    InvalidTypeError,
     StoreCorruptedError,
     StoreNotFoundError,
     UnknownStateStoreError,
@@ -141,6 +143,9 @@ def test_assignments_that_cannot_be_are_refused(root: ss.StateRoot, tmp_path: Pa
         TaskManager(root, {0: ["typo"]})
     with pytest.raises(InvalidArgumentError, match="differ in their partitions"):
         TaskManager(root, {0: ["counts", "names"]})
+    groups: Any = {"first": ["counts"]}
+    with pytest.raises(InvalidTypeError, match="a task's group must be an int"):
+        TaskManager(root, groups)
     with pytest.raises(InvalidArgumentError, match="in two groups"):
         TaskManager(root, {0: ["counts"], 1: ["counts"]})
     with TaskManager(root, GROUPS, backend="memory") as manager:

@@ -19,6 +19,7 @@ from statestores.tasks import (
     TaskManager,
     TaskState,
 )
+from statestores.tasks.local_directory import LocalDirectory
 
 GROUPS = {0: ("counts",)}
 ACTIVE, COLD, COPIED = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
@@ -257,3 +258,12 @@ def test_an_engine_without_an_offset_says_nothing(tmp_path: Path) -> None:
 
     with TaskManager(state, GROUPS, local_directory=local) as manager:
         assert manager.task_offset_sums() == {}
+
+
+def test_a_local_directory_that_is_not_there_yet_has_nothing(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """A process that begins asks before anything is opened."""
+    local = LocalDirectory(tmp_path / "none")
+
+    assert (local.engines(), local.orphans(root)) == ({}, [])
