@@ -26,9 +26,12 @@ def columns_in_write_order(
     batch: WriteBatch,
 ) -> tuple[Iterable[bytes], Iterable[bytes | None]]:
     """Return the keys and the values of `in_write_order`, each by itself."""
-    if len(batch) < ORDERED_FROM or _seems_in_order(list(batch)):
+    if len(batch) < ORDERED_FROM:
         return batch, batch.values()
-    keys = sorted(batch)
+    keys = list(batch)  # once: a batch may make each of them anew
+    if _seems_in_order(keys):
+        return keys, batch.values()
+    keys.sort()
     return keys, map(batch.__getitem__, keys)
 
 

@@ -8,18 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statestores.errors import StorageError, StoreClosedError
+from statestores.failpoints import arm, disarm
 from statestores.semantics.every_kind import deferring_engine
 from statestores.semantics.every_kind.deferring_engine import DeferringEngine
+from statestores.semantics.every_kind.journal import Journal
+from statestores.semantics.key_value.store import EngineKeyValueStore
 from statestores.semantics.rows.commit_batch import CommitBatch
 from statestores.semantics.rows.layout import DATA, OFFSETS
 from statestores.semantics.rows.namespaced_rows import NamespacedRows
 from statestores.spi import Durability, Engine
+from statestores.spi.offsets import Position, TopicPartition
+from statestores.spi.records import Changes
+from statestores.spi.specification import KeyValue
 from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, Moment
 from statestores_memory.engine import MemoryEngine
 
 CRASH = Durability.PROCESS_CRASH
 OFFSET = OFFSETS + b"log"
-COMMITS, ROWS, PUT_BYTES = 5, 30, 100
+COMMITS, ROWS, PUT_BYTES, LAYERS = 5, 30, 100, 2
 THREADED_COMMITS, KEYS = 300, 20
 
 Rows = dict[bytes, bytes | None]
@@ -41,10 +47,11 @@ looks = st.sampled_from(
 
 @pytest.fixture(autouse=True)
 def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have little wait, so that all three bounds are met."""
+    """Have little wait, so that all bounds are met."""
     monkeypatch.setattr(deferring_engine, "MOST_COMMITS", COMMITS)
     monkeypatch.setattr(deferring_engine, "MOST_ROWS", ROWS)
     monkeypatch.setattr(deferring_engine, "MOST_BYTES", PUT_BYTES)
+    monkeypatch.setattr(deferring_engine, "MOST_LAYERS", LAYERS)
 
 
 def content(engine: Engine) -> dict[bytes, bytes]:
@@ -75,9 +82,7 @@ def test_every_read_is_that_of_an_engine_that_waits_for_nothing(
         if way == "at once":
             engine.apply(batch_of(rows, number, is_view=False), CRASH)
         else:
-            pending = dict(rows)
-            engine.defer(batch_of(pending, number, is_view=way == "view"), put_bytes)
-            pending.clear()  # the batch was a view of it, which the next writes change
+            engine.defer(batch_of(dict(rows), number, is_view=way == "view"), put_bytes)
         has = states.index(content(behind))
         waited = max(waited, len(states) - 1 - has)
         for key in (DATA, DATA + b"a", DATA + b"e", OFFSET, b"\xff"):
@@ -176,3 +181,73 @@ def test_others_read_whole_commits_meanwhile() -> None:
     engine.close()
 
     assert all(len(rows) <= 1 for rows in seen)
+
+
+class _Log(Journal):
+    """A journal that takes everything."""
+
+    def __init__(self) -> None:
+        self._end = 0
+
+    @property
+    def partition(self) -> TopicPartition:
+        return TopicPartition("log", 0)
+
+    @property
+    def end_offset(self) -> int:
+        return self._end
+
+    def append(self, changes: Changes, position: Position, durability: Durability) -> int:
+        self._end += len(changes)
+        return self._end - 1
+
+    def append_clear(self, durability: Durability) -> int:
+        raise NotImplementedError
+
+
+@pytest.mark.spec("LGS-15", "COM-43")
+def test_writes_after_an_interrupted_commit_are_not_among_those_that_wait() -> None:
+    """What waits is the pending rows themselves, so that a commit copies none of them.
+
+    A commit was interrupted when the engine had it, and the engine could not be asked whether it
+    had. The writes stayed pending, as they must; another put went into the very rows that waited,
+    was read as committed, and would have reached the engine without its log.
+    """
+    faulty = FaultyEngine(MemoryEngine.open(""))
+    store = EngineKeyValueStore(DeferringEngine(faulty), KeyValue("counts"), CRASH)
+    store.attach_journal(_Log())
+    store.put(b"a", b"first")
+
+    def interrupt() -> None:
+        faulty.plan(Fault(at=1, call="get_many"))
+        raise KeyboardInterrupt
+
+    arm("commit.apply.after", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        store.commit({})
+    disarm()
+    faulty.plan(None)
+    store.put(b"a", b"later")
+    store.put(b"b", b"later")
+
+    assert store.get(b"a") == b"later"
+    committed = store.read_only()
+    assert committed.get_many([b"a", b"b"]) == [b"first", None]
+    assert dict(committed.range()) == {b"a": b"first"}
+    store.commit({})
+    assert committed.get_many([b"a", b"b"]) == [b"later", b"later"]
+    store.close()
+
+
+@pytest.mark.spec("LGS-15")
+def test_few_layers_are_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read joins what waits: a key that nobody changes was looked for in every commit."""
+    monkeypatch.setattr(deferring_engine, "MOST_COMMITS", 100)
+    engine = DeferringEngine(MemoryEngine.open(""))
+    for number in range(20):
+        engine.defer(batch_of({b"a": b"%d" % number, b"%d" % number: b""}, number, is_view=True), 1)
+
+    assert engine.get(DATA + b"a") == b"19"
+    assert len(engine._waiting.layers) == 1  # nothing else shows it
+    assert engine.get(DATA + b"0") == b""
+    engine.close()

@@ -32,6 +32,11 @@ MOST_BYTES: Final = 1 << 20
 """So many bytes of keys and values were put at most in commits that wait."""
 
 
+MOST_LAYERS: Final = 2
+"""Who reads single keys joins more. Each takes a read 0.15 us longer, and a thousand reads between
+two commits as long as joining; a commit that nobody reads after should not pay for it."""
+
+
 class _Absent:
     """Nothing waits for the key; ``None`` says that it is deleted."""
 
@@ -40,42 +45,50 @@ _ABSENT: Final = _Absent()
 
 
 class _Waiting(NamedTuple):
-    """What some commits change. It is never changed itself: readers look into it at any time."""
+    """What some commits change. It is never changed itself: readers look into it at any time.
 
-    rows: CommitBatch
-    """The last row of each key."""
+    Nothing is done with a commit while it waits. Joining many at once takes half of joining each to
+    those before: what was put long ago is no longer in the processor's cache.
+    """
 
-    commits: int
-    """How many they are."""
+    layers: tuple[CommitBatch, ...] = ()
+    """Batches, the latest first. Of a key the first that has it says what the row is."""
 
-    put_bytes: int
+    rows: int = 0
+    """How many rows they have, each by itself."""
+
+    commits: int = 0
+    """How many commits they are."""
+
+    put_bytes: int = 0
     """The bytes of keys and values that were put for them."""
 
-    def has_room(self, batch: CommitBatch, put_bytes: int) -> bool:
-        """Return whether one more commit may wait; each is small enough by itself."""
-        return (
-            self.commits < MOST_COMMITS
-            and self.put_bytes + put_bytes <= MOST_BYTES
-            and len(self.rows) + len(batch) <= MOST_ROWS
-        )
+    def followed_by(self, batch: CommitBatch, put_bytes: int) -> "_Waiting":
+        """Return what waits after the commit of *batch*."""
+        layers = (batch, *self.layers)
+        rows, put_bytes = self.rows + len(batch), self.put_bytes + put_bytes
+        return _Waiting(layers, rows, self.commits + 1, put_bytes)
 
-    def followed_by(self, batch: CommitBatch, put_bytes: int) -> Self:
-        """Return what waits after the commit of *batch*, which may be a view."""
-        return type(self)(_joined(self.rows, batch), self.commits + 1, self.put_bytes + put_bytes)
-
-
-_NOTHING: Final = _Waiting({}, 0, 0)
+    def joined(self) -> "_Waiting":
+        """Return the same as one layer, with one row for each key."""
+        if len(self.layers) < 2:  # noqa: PLR2004  # there is nothing to be joined
+            return self
+        rows = _joined(self.layers[::-1])
+        return self._replace(layers=(rows,), rows=len(rows))
 
 
-def _joined(earlier: CommitBatch, later: CommitBatch) -> CommitBatch:
-    """Return the rows that either changes, the later one where both do."""
-    if isinstance(later, NamespacedRows):
-        if not earlier:
-            return later.after(NamespacedRows({}))
-        if isinstance(earlier, NamespacedRows):
-            return later.after(earlier)
-    # By pairs: `dict(later)` would look each key up.
-    return {**dict(earlier.items()), **dict(later.items())}
+_NOTHING: Final = _Waiting()
+
+
+def _joined(batches: Sequence[CommitBatch]) -> CommitBatch:
+    """Return the rows that any of *batches* changes, of each key that of the last one."""
+    views = [batch for batch in batches if isinstance(batch, NamespacedRows)]
+    if len(views) == len(batches):
+        return NamespacedRows.joined(views)
+    rows: dict[bytes, bytes | None] = {}
+    for batch in batches:
+        rows.update(batch.items())  # by pairs: a batch itself would be asked for each key
+    return rows
 
 
 class DeferringEngine(Engine):
@@ -113,16 +126,24 @@ class DeferringEngine(Engine):
         """Have every later read see *batch*, and the engine when there is enough to write.
 
         Requires: *batch* is that of a commit which the journal has, durably, and *put_bytes* what
-        was put for it.
+        was put for it. Nobody changes it any more.
 
         Raises:
             StateStoreError: As `apply`, of *batch* or of what waits already; no read sees *batch*.
         """
-        if put_bytes > MOST_BYTES or len(batch) > MOST_ROWS or not self._engine.is_open:
+        rows = len(batch)
+        if put_bytes > MOST_BYTES or rows > MOST_ROWS or not self._engine.is_open:
             self.apply(batch, Durability.PROCESS_CRASH)
             return
         with self._lock:
-            if not self._waiting.has_room(batch, put_bytes):
+            if self._waiting.rows + rows > MOST_ROWS:
+                self._waiting = self._waiting.joined()
+            waiting = self._waiting
+            if (
+                waiting.commits >= MOST_COMMITS
+                or waiting.put_bytes + put_bytes > MOST_BYTES
+                or waiting.rows + rows > MOST_ROWS
+            ):
                 self._write()
             self._waiting = self._waiting.followed_by(batch, put_bytes)
 
@@ -139,8 +160,10 @@ class DeferringEngine(Engine):
     def _write(self) -> None:
         """Write what waits. Requires: the caller holds the lock."""
         if self._waiting.commits:
+            self._waiting = waiting = self._waiting.joined()
+            (rows,) = waiting.layers
             # Perhaps again, after an interrupt; nothing else was applied in between.
-            self._engine.apply(self._waiting.rows, Durability.PROCESS_CRASH)
+            self._engine.apply(rows, Durability.PROCESS_CRASH)
             self._waiting = _NOTHING
 
     # The engine.
@@ -155,15 +178,32 @@ class DeferringEngine(Engine):
         self._engine.ingest(pairs)
 
     def get(self, key: bytes) -> bytes | None:
-        row = self._waiting.rows.get(key, _ABSENT)
-        return self._engine.get(key) if isinstance(row, _Absent) else row
+        layers = self._waiting.layers
+        if len(layers) > MOST_LAYERS:
+            layers = self._few_layers()
+        for rows in layers:
+            row = rows.get(key, _ABSENT)
+            if not isinstance(row, _Absent):
+                return row
+        return self._engine.get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        find = self._waiting.rows.get
-        rows = [find(key, _ABSENT) for key in keys]
+        rows: list[bytes | _Absent | None] = [_ABSENT] * len(keys)
+        for batch in reversed(self._few_layers()):
+            find = batch.get
+            rows = [find(key, row) for key, row in zip(keys, rows, strict=True)]
         missing = [key for key, row in zip(keys, rows, strict=True) if row is _ABSENT]
         stored = iter(self._engine.get_many(missing))  # also of no keys: it may be closed
         return [next(stored) if isinstance(row, _Absent) else row for row in rows]
+
+    def _few_layers(self) -> tuple[CommitBatch, ...]:
+        """Return the layers that wait: one, where there were many, if nobody has the lock."""
+        if len(self._waiting.layers) > MOST_LAYERS and self._lock.acquire(blocking=False):
+            try:
+                self._waiting = self._waiting.joined()
+            finally:
+                self._lock.release()
+        return self._waiting.layers
 
     def first(self, start: bytes, stop: bytes | None = None) -> tuple[bytes, bytes] | None:
         self.write_waiting()

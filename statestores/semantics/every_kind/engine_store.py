@@ -71,7 +71,8 @@ class EngineStore(TruncatingStore[K, V]):
     def _pending_rows(self) -> CommitBatch:
         """Return a new batch of the rows that the pending writes change.
 
-        It may be a view of these writes: it is not used once another write is made.
+        It may be a view of these writes: they are forgotten, or parted from it (`_part_pending`),
+        before another write is made.
         """
 
     @abstractmethod
@@ -300,6 +301,7 @@ class EngineStore(TruncatingStore[K, V]):
             self._unsettled = error
             return
         self._unsettled = batch
+        self._part_pending()
         with suppress(StateStoreError):
             if self._settle():  # nothing was written since: this ends the commit
                 self._forget_everything_pending()

@@ -26,6 +26,8 @@ def judge_offsets(
         InvalidTypeError, InvalidArgumentError: One is malformed, or the store has a journal.
         OffsetRegressionError: One is lower than the *committed* one.
     """
+    if type(offsets) is dict and not offsets:
+        return {}
     if not isinstance(offsets, Mapping):
         raise InvalidTypeError(
             f"offsets must map a TopicPartition to an offset, got {offsets!r}; "

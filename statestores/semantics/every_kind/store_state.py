@@ -121,6 +121,9 @@ class StoreState(MeteredStore, Generic[K, V]):
     def _close_pending(self, closed: ClosedRows) -> None:
         """Put *closed* in place of the pending writes."""
 
+    def _part_pending(self) -> None:
+        """Have the pending writes be no part of any batch: the engine may have kept the last."""
+
     # What all kinds do.
 
     def _read_committed(self) -> None:

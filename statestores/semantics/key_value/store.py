@@ -206,6 +206,11 @@ class EngineKeyValueStore(KeyRanges[bytes], EngineStore[bytes, bytes], KeyValueS
         buffer = WriteBuffer()
         self._buffer, self._rows = buffer, buffer.rows  # one line: no interrupt comes in between
 
+    def _part_pending(self) -> None:
+        buffer = WriteBuffer()
+        buffer.rows.update(self._rows)
+        self._buffer, self._rows = buffer, buffer.rows
+
     def _forget_cached(self) -> None:
         self._cache.forget()
 

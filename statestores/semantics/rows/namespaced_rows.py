@@ -1,6 +1,6 @@
 """The rows of a key-value store: a namespace byte in front of the key."""
 
-from collections.abc import Generator, ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import Generator, ItemsView, Iterable, Iterator, Mapping, ValuesView
 from itertools import chain
 from typing import TypeVar, cast
 
@@ -43,12 +43,15 @@ class NamespacedRows(RowBatch):
             return self._pending.get(row_key[len(DATA) :], default)
         return self._others.get(row_key, default)
 
-    def after(self, earlier: "NamespacedRows") -> "NamespacedRows":
-        """Return a copy of the rows, and of those of *earlier* that it does not change."""
-        pending, others = earlier.parts()
-        joined = NamespacedRows({**pending, **self._pending})
-        joined._others.update(others)  # of this class
-        joined._others.update(self._others)  # likewise
+    @classmethod
+    def joined(cls, batches: "Iterable[NamespacedRows]") -> "NamespacedRows":
+        """Return a copy of the rows of *batches*, of each key that of the last one."""
+        rows: dict[bytes, bytes | None] = {}
+        joined = cls(rows)
+        for batch in batches:
+            pending, others = batch.parts()
+            rows.update(pending)
+            joined._others.update(others)
         return joined
 
     def parts(self) -> tuple[Mapping[bytes, bytes | None], Mapping[bytes, bytes | None]]:
