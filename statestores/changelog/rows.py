@@ -6,6 +6,7 @@ offsets are missing (LOG-24).
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +15,8 @@ from statestores.errors import InvalidArgumentError, InvalidTypeError, Unsupport
 from statestores.spi import kinds
 from statestores.spi.kinds import KINDS, Kind, NumberColumn
 from statestores.spi.records import Changes
+
+_BINARY: Final = pa.binary()
 
 _KEY_AND_VALUE = (pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary()))
 
@@ -47,6 +50,9 @@ _KIND_OF_COLUMNS = {
     tuple((each.name, not each.required) for each in kind.numbers): kind for kind in KINDS.values()
 }
 
+_NUMBERS_OF = {id(_CHANGES[name]): kind.numbers for name, kind in KINDS.items()}
+"""By the schemas above, which live for ever: to look at the fields of one takes longer."""
+
 KEY_VALUE_CHANGES = _CHANGES[kinds.KEY_VALUE]
 """A key and its new value."""
 
@@ -74,7 +80,8 @@ def change_schema(kind: str) -> pa.Schema:
 
 def number_columns(schema: pa.Schema) -> tuple[NumberColumn, ...]:
     """Return the columns of a change schema that come after key and value."""
-    return _kind_of(schema).numbers
+    known = _NUMBERS_OF.get(id(schema))
+    return _kind_of(schema).numbers if known is None else known
 
 
 def order_column(schema: pa.Schema) -> str | None:
@@ -98,19 +105,19 @@ def batch_from_changes(schema: pa.Schema, changes: Changes) -> pa.RecordBatch:
     Raises:
         InvalidArgumentError, InvalidTypeError: They cannot be.
     """
+    numbers = number_columns(schema)
     columns = [
-        _column("key", pa.binary(), changes.keys),
-        _column("value", pa.binary(), changes.values),
-        *numbers_of(changes, number_columns(schema)),
+        _column("key", _BINARY, changes.keys),
+        _column("value", _BINARY, changes.values),
+        *numbers_of(changes, numbers),
     ]
-    lengths = [len(column) for column in columns]
-    if len(set(lengths)) > 1:
+    if len({len(column) for column in columns}) > 1:
         raise InvalidArgumentError(
-            f"the columns of changes must have equal lengths, got {lengths!r}"
+            "the columns of changes must have equal lengths, got "
+            f"{[len(column) for column in columns]!r}"
         )
-    batch = pa.RecordBatch.from_arrays(columns, schema=schema)
-    check_values(batch)
-    return batch
+    _check_columns(columns, numbers)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def numbers_of(changes: Changes, columns: Sequence[NumberColumn]) -> list[pa.Array]:
@@ -121,6 +128,8 @@ def numbers_of(changes: Changes, columns: Sequence[NumberColumn]) -> list[pa.Arr
         InvalidTypeError: A number is not an integer.
     """
     carried = {name for name in kinds.NUMBER_ATTRIBUTES if getattr(changes, name) is not None}
+    if not carried and not columns:
+        return []
     needed = {each.attribute for each in columns if each.required}
     known = {each.attribute for each in columns}
     if not needed <= carried <= known:
@@ -169,21 +178,27 @@ def check_values(batch: pa.RecordBatch) -> None:
         if batch.column("timestamp").null_count:
             raise InvalidArgumentError("a timestamp of a record is None; every record has one")
         return  # the rest is the reader's affair: a topic holds what is sent to it
-    if batch.column(0).null_count:
+    _check_columns(batch.columns, number_columns(batch.schema))
+
+
+def _check_columns(columns: Sequence[pa.Array], numbers: Sequence[NumberColumn]) -> None:
+    """Accept *columns*, of which those after key and value are *numbers*, as `check_values`."""
+    if columns[0].null_count:
         raise InvalidArgumentError("a key of a change is None; every change has a key")
-    for field, numbers in zip(batch.schema, batch.columns, strict=True):
-        if field.type != pa.int64() or not batch.num_rows:
-            continue
-        if not field.nullable and numbers.null_count:
+    if not numbers or not len(columns[0]):
+        return
+    for each, column in zip(numbers, columns[2:], strict=True):
+        if each.required and column.null_count:
             raise InvalidArgumentError(
-                f"a {field.name} of a change is None; every change of this kind has one"
+                f"a {each.name} of a change is None; every change of this kind has one"
             )
-        lowest = pc.min(numbers).as_py()
+        lowest = pc.min(column).as_py()
         if lowest is not None and lowest < 0:
-            raise InvalidArgumentError(f"a {field.name} is from 0 to 2**63 - 1, got {lowest!r}")
-    if "session_end" in batch.schema.names:
-        inverted = pc.less(batch.column("session_end"), batch.column("session_start"))
-        if pc.any(inverted).as_py():
+            raise InvalidArgumentError(f"a {each.name} is from 0 to 2**63 - 1, got {lowest!r}")
+    names = [each.name for each in numbers]
+    if "session_end" in names:
+        start, end = (columns[2 + names.index(name)] for name in ("session_start", "session_end"))
+        if pc.any(pc.less(end, start)).as_py():
             raise InvalidArgumentError("a session of a change ends before it starts")
 
 

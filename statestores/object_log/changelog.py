@@ -179,7 +179,8 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
         if not isinstance(position, Position):
             raise InvalidTypeError(f"position must be a Position, got {position!r}")
         self.appending()
-        frame = next_frame(self._bodies, kind, batch, position, self.end_offset, self._clock_ms())
+        end = self._view.parts[self._partition].end
+        frame = next_frame(self._bodies, kind, batch, position, end, self._clock_ms())
         data = frame.stored()
         stored = StoredEntry(frame.header, checksum_of(data), position)
         reach("objects.append.before")
