@@ -138,8 +138,10 @@ class FrameAppends(Changelog):
         durability: Durability = Durability.POWER_LOSS,
     ) -> OffsetRange:
         self.check_open()
-        batch = batch_from_changes(self._schema, changes)
-        return self._append(FrameKind.CHANGES, batch, position, durability)
+        # No name here holds the columns, so `_append` may free them.
+        return self._append(
+            FrameKind.CHANGES, batch_from_changes(self._schema, changes), position, durability
+        )
 
     def append_batch(
         self,

@@ -183,6 +183,7 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
         frame = next_frame(self._bodies, kind, batch, position, end, self._clock_ms())
         data = frame.stored()
         stored = StoredEntry(frame.header, checksum_of(data), position)
+        del batch, frame  # before the put, while they are in the processor's cache
         reach("objects.append.before")
         self._pending = _Pending(self._grant.number, stored, data)
         try:
@@ -210,17 +211,18 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
         pending = self._pending
         if pending is None:
             return
-        grant, part = self._grant, self._view.parts[self._partition]
+        grant, part, name = self._grant, self._view.parts[self._partition], None
         if grant.number == pending.number:
             try:
-                run(append(self._names, grant, pending.data), self._storage)
+                name = run(append(self._names, grant, pending.data), self._storage)
             except FencedError:
                 self._is_fenced, self._pending = True, None
                 raise
         reach("objects.append.settled")
         header = pending.stored.header
         if part.end == header.base_offset:
-            name = self._names.own(self._partition, grant.grant, pending.number)
+            if name is None:  # an interrupt came behind the put
+                name = self._names.own(self._partition, grant.grant, pending.number)
             part.number = grant.number
             part.add(name, header.base_offset, pending.stored, pending.data, keep=False)
         self._forget_folded()
@@ -229,8 +231,10 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
     def _forget_folded(self) -> None:
         """Know of what has been folded only the segments: an owner lives long."""
         view, known = self._view, self._grant.known
+        if known.checkpoint is view.checkpoint:
+            return  # as after nearly every append
         state = known.checkpoint.part(self._partition)
-        if known.checkpoint is view.checkpoint or state.grant != self._grant.grant:
+        if state.grant != self._grant.grant:
             return
         part = view.parts[self._partition]
         part.entries = [entry for entry in part.entries if entry.base >= state.end]

@@ -4,8 +4,7 @@ The bytes are those of a frame in a segment (LOG-22), so their checksum covers o
 What a task stages begins at offset 0, and gets its offset by the entry that makes it count.
 """
 
-from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import pyarrow as pa
 
@@ -26,9 +25,8 @@ from statestores.spi.offsets import Position
 _KINDS = frozenset(FrameKind)
 
 
-@dataclass(frozen=True, slots=True)
-class EntryRef:
-    """One object with one frame that counts."""
+class EntryRef(NamedTuple):
+    """One object with one frame that counts; a named tuple, since each append makes one."""
 
     name: str
     """The object."""
@@ -53,11 +51,10 @@ class EntryRef:
 
     def without_data(self) -> Self:
         """Return the same without the bytes."""
-        return self if self.data is None else replace(self, data=None)
+        return self if self.data is None else self._replace(data=None)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEntry:
+class StoredEntry(NamedTuple):
     """What an object with a frame says."""
 
     header: FrameHeader

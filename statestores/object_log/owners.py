@@ -146,11 +146,12 @@ def _seal(names: Names, view: View, partition: int, unique: str) -> Steps[bool]:
     )
 
 
-def append(names: Names, grant: Grant, data: bytes) -> Steps[None]:
+def append(names: Names, grant: Grant, data: bytes) -> Steps[str]:
     """Append the frame *data*, which begins where the partition ends: one put, if it is answered.
 
-    A put that was done counts: only a seal ends a grant, it stands under the number that this owner
-    would use next, and it is never deleted (OBJ-35). Everything else is read back.
+    Returns its name. A put that was done counts: only a seal ends a grant, it stands under the
+    number that this owner would use next, and it is never deleted (OBJ-35). Everything else is read
+    back.
 
     Raises:
         FencedError: Somebody has taken the partition over; nothing was appended.
@@ -163,7 +164,7 @@ def append(names: Names, grant: Grant, data: bytes) -> Steps[None]:
         grant.number += 1
         if grant.number % _LOOKS_AFTER == 0:
             yield from _look(names, grant)
-        return
+        return name
     mine: bool | None = yield from settle(names, name, data, asked=True)
     known = yield from read_checkpoint(names, grant.known)
     if at < known.checkpoint.floor(partition):
@@ -178,6 +179,7 @@ def append(names: Names, grant: Grant, data: bytes) -> Steps[None]:
     if not mine:
         raise fenced(names, partition, "and nothing of this commit was written")
     grant.number += 1
+    return name
 
 
 def _look(names: Names, grant: Grant) -> Steps[None]:
