@@ -51,6 +51,11 @@ class Answers:
         self._lock = Lock()
         self._running: set[Deadline] = set()
 
+    @property
+    def most_running(self) -> int:
+        """How many answers there are at most at the same time, with those whose time is over."""
+        return _STALLED_TIMES * self.limits.max_concurrent
+
     @contextmanager
     def turn(self) -> Iterator[Deadline]:
         """Give the deadline of one answer, as one of those that run at the same time.
@@ -64,7 +69,7 @@ class Answers:
             if len(self._running) >= most:
                 # Who reads nothing of an answer cannot be stopped, and holds up nobody else for it.
                 timely = sum(not each.is_over for each in self._running)
-                if timely >= most or len(self._running) >= _STALLED_TIMES * most:
+                if timely >= most or len(self._running) >= self.most_running:
                     raise InvalidStateStoreError(
                         f"this instance answers {most} queries at a time, and does; try again"
                     )

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib.resources import files
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
+from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -22,15 +22,19 @@ from statestores.serving.access import Access
 from statestores.serving.answers import Answers
 from statestores.serving.errors_on_wire import TRY_AGAIN, as_document, status_of
 from statestores.serving.http import prometheus
-from statestores.serving.http.guard import Guard
+from statestores.serving.http.guard import HEALTH, Guard
 from statestores.serving.http.openapi import MAX_WAIT_MS, description
 from statestores.serving.http.parameters import Parameters, check_encoding
 from statestores.serving.http.rendering import json_response
 from statestores.serving.http.store_reads import StoreReads
 
+T = TypeVar("T")
+
 _BODY_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
 _WRONG_METHOD = 405
+_OTHER_THREADS = 16
+"""Threads for what is no read of a store, such as `/ready`, beside those that reads may have."""
 
 _PAGE = {
     "/": ("page.html", "text/html; charset=utf-8"),
@@ -55,12 +59,14 @@ class Face:
         self._instance = instance
         self._others = others
         self._reads = StoreReads(answers)
+        # By default there are 40 threads: reads that wait would hold them all, before they are
+        # too many (SRV-16), and nothing else would be answered.
+        self._threads = CapacityLimiter(answers.most_running + _OTHER_THREADS)
 
     def routes(self) -> list[Route]:
         """Return which address is answered by what."""
         reads = self._reads
         simple: dict[str, Callable[[Request], Response]] = {
-            "/health": lambda _: json_response({"status": "up"}),
             "/ready": self._ready,
             "/metrics": self._metrics,
             "/openapi.json": lambda _: json_response(
@@ -78,11 +84,19 @@ class Face:
             "/v1/stores/{store}/where": self._where,
         }
         return [
-            *(Route(path, _answered(answer), methods=["GET"]) for path, answer in simple.items()),
+            Route(HEALTH, _health, methods=["GET"]),
+            *(
+                Route(path, _guarded(partial(self._on_a_thread, answer)), methods=["GET"])
+                for path, answer in simple.items()
+            ),
             Route("/v1/stores/{store}/values", _guarded(self._values), methods=["POST"]),
             Route("/v1/stores/{store}/changes", _guarded(self._changes), methods=["GET"]),
             *(Route(path, partial(_static, *of), methods=["GET"]) for path, of in _PAGE.items()),
         ]
+
+    async def _on_a_thread(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Return what *call* gives on a thread, since stores wait for disks."""
+        return await to_thread.run_sync(call, *arguments, limiter=self._threads)
 
     def _ready(self, request: Request) -> Response:
         """Answer whether everything here can be read: what waits is said to whoever may ask."""
@@ -180,7 +194,7 @@ class Face:
             raise LimitExceededError(
                 f"the question did not come within {_BODY_SECONDS:.0f} s"
             ) from error
-        return await run_in_threadpool(self._reads.values, request, bytes(body))
+        return await self._on_a_thread(self._reads.values, request, bytes(body))
 
     async def _changes(self, request: Request) -> Response:
         """Answer with changes; wait for the first one if that is asked for. No thread waits."""
@@ -192,7 +206,7 @@ class Face:
             raise InvalidArgumentError(f"'wait_ms' is up to {MAX_WAIT_MS}, got {wait_ms}")
         until = monotonic() + (wait_ms or 0) / 1000
         while True:
-            found = await run_in_threadpool(self._reads.changes, request)
+            found = await self._on_a_thread(self._reads.changes, request)
             if found["changes"] or monotonic() >= until or await request.is_disconnected():
                 return json_response(found)
             await asyncio.sleep(_LOOK_SECONDS)
@@ -231,13 +245,9 @@ def _failed(request: Request, error: Exception) -> Response:
     return json_response(document, 500)
 
 
-def _answered(answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
-    """Return *answer* as what Starlette calls: on a thread, since stores wait for disks."""
-
-    async def respond(request: Request) -> Response:
-        return await run_in_threadpool(answer, request)
-
-    return _guarded(respond)
+async def _health(request: Request) -> Response:
+    """Answer that the process lives: without a thread, which reads may have."""
+    return json_response({"status": "up"})
 
 
 def _guarded(

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from starlette.responses import Response
 
-from statestores.errors import AccessDeniedError
+from statestores.errors import AccessDeniedError, InvalidStateStoreError, StateStoreError
 from statestores.serving.access import Access, allowed_hosts
 from statestores.serving.errors_on_wire import as_document, status_of
 from statestores.serving.http.rendering import json_response
@@ -17,7 +17,8 @@ Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-OPEN = ("/health", "/ready", "/", "/page.css", "/page.js", "/topology.js", "/icon.svg")
+HEALTH = "/health"
+OPEN = (HEALTH, "/ready", "/", "/page.css", "/page.js", "/topology.js", "/icon.svg")
 """What is answered without a token: none of it says anything of a store."""
 
 _POLICY = (
@@ -25,13 +26,17 @@ _POLICY = (
     b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
-_HEADERS = [
+HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"content-security-policy", _POLICY),
 ]
+"""What every answer has, a refusal too."""
+
+IS_CROWDED = "is_crowded"
+"""In the state of a request: whether it comes by one connection of too many."""
 
 
 class Guard:
@@ -51,7 +56,7 @@ class Guard:
 
         async def guarded(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), *_HEADERS]}
+                message = {**message, "headers": [*message.get("headers", ()), *HEADERS]}
             await send(message)
 
         refusal = self._refusal(scope)
@@ -66,6 +71,8 @@ class Guard:
                 words = "this instance is called by another name than that of this machine"
                 document = {"error": "AccessDeniedError", "message": words, "retryable": False}
                 return json_response(document, 421)
+        if scope.get("state", {}).get(IS_CROWDED) and scope["path"] != HEALTH:
+            return _refused(InvalidStateStoreError("there are too many connections; try again"))
         if scope["method"] not in {"GET", "HEAD", "POST"}:
             return json_response(
                 {
@@ -80,6 +87,10 @@ class Guard:
             if scope["path"] not in OPEN:
                 self._access.check_header(headers.get(b"authorization"))
         except AccessDeniedError as error:
-            document = as_document(error)
-            return json_response(document, status_of(error), **{"www-authenticate": "Bearer"})
+            return _refused(error)
         return None
+
+
+def _refused(error: StateStoreError) -> Response:
+    header = {"retry-after": "1"} if error.retryable else {"www-authenticate": "Bearer"}
+    return json_response(as_document(error), status_of(error), **header)

@@ -1,8 +1,8 @@
 """Connections that may not take for ever: the time for a request's head, and for its answer.
 
 Uvicorn waits for the head of a request, and for whoever reads an answer, as long as the other side
-likes; and it has so many connections, after which everybody is turned away. So a few hundred
-connections that say nothing would close the server to all others (SRV-18).
+likes. So connections that say nothing would take what the server has of them (SRV-18); beyond that
+number a request is told so, by `Guard`. What is no request is refused as everything else is.
 """
 
 import asyncio
@@ -11,6 +11,9 @@ from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from statestores.serving.http.guard import HEADERS, IS_CROWDED
+from statestores.serving.http.rendering import json_response
 
 HEAD_SECONDS = 10.0
 """How long a connection may take for the head of a request, and for the rest of a body that nobody
@@ -44,6 +47,7 @@ class TimedProtocol(H11Protocol):
     head_s = HEAD_SECONDS
     answer_s = 30.0
     """How long an answer may wait for whoever reads it."""
+    most_connections = 256
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for the first request."""
@@ -58,6 +62,36 @@ class TimedProtocol(H11Protocol):
             self._head_clock.stop()
         else:
             self._wait_for_head()
+
+    def handle_events(self) -> None:
+        """Have what has come answered, or refused where there are too many connections."""
+        is_crowded = len(self.connections) >= self.most_connections
+        self.app_state = {**self.app_state, IS_CROWDED: is_crowded}
+        super().handle_events()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request; where an answer has begun, or was given, only end.
+
+        Uvicorn begins a second answer there, which fails with a traceback in the log.
+        """
+        is_head = False
+        if self._is_answering():
+            cycle: Any = self.cycle
+            cycle.disconnected = True  # nobody hears what is still to be answered
+            cycle.message_event.set()
+            is_head = cycle.scope["method"] == "HEAD"
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            words = "what has come is no request of HTTP/1.1"
+            document = {"error": "InvalidArgumentError", "message": words, "retryable": False}
+            answer = json_response(document, 400)
+            headers = [*answer.raw_headers, *HEADERS, (b"connection", b"close")]
+            body = [] if is_head else [h11.Data(data=bytes(answer.body))]
+            for event in (
+                h11.Response(status_code=400, headers=headers, reason="Bad Request"),
+                *body,
+            ):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def on_response_complete(self) -> None:
         """Go on with what has come meanwhile, which may be half a request, or a body unread."""
@@ -95,6 +129,7 @@ class TimedProtocol(H11Protocol):
             self.transport.close()
 
 
-def protocol_for(answer_s: float) -> type[TimedProtocol]:
-    """Return the class of connections whose answers may wait for *answer_s*."""
-    return type("TimedProtocol", (TimedProtocol,), {"answer_s": answer_s})
+def protocol_for(answer_s: float, most_connections: int) -> type[TimedProtocol]:
+    """Return the class of up to *most_connections* whose answers may wait for *answer_s*."""
+    of_server = {"answer_s": answer_s, "most_connections": most_connections}
+    return type("TimedProtocol", (TimedProtocol,), of_server)
