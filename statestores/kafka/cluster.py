@@ -48,6 +48,10 @@ _PAUSE_SECONDS = 0.05
 _SHORT_SECONDS = 2.0
 
 
+NO_ID = 22 * "A"
+"""What a topic has on brokers before 2.8, which know no ids."""
+
+
 def spelled(topic_id: Uuid) -> str:
     """Return a topic's id as Kafka spells it; the client has slashes in one of three.
 

@@ -1,6 +1,7 @@
 """The global tables of an instance: every partition of their topics, without a group (KFK-14).
 
 A global table's topic is its changelog: its stores commit the offsets of the topic's partitions.
+Stores that have missed what the topic no longer has, or are of another topic, begin anew.
 """
 
 import time
@@ -19,6 +20,7 @@ from statestores.kafka.cluster import Cluster, may_pass
 from statestores.kafka.messages import offset_of, place_of, record_of
 from statestores.kafka.plan import Plan
 from statestores.kafka.readers import consumed, open_reader
+from statestores.kafka.tasks.noted_topics import NotedTopic
 from statestores.kafka.undecided import UndecidedEnds
 from statestores.opening import open_store
 from statestores.processing.record import RawRecord
@@ -62,6 +64,36 @@ class _GlobalTable:
             part, 0, self.for_processors, _Silent(), wall_ms=0, errors=plan.graph.errors
         )
         self.reached: dict[TopicPartition, int] = {}
+        self._noted: dict[str, list[NotedTopic]] = {name: [] for name in stores}
+
+    def begin(
+        self,
+        starts: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+        ids: Mapping[str, str],
+    ) -> None:
+        """Empty a store that has missed what its topics no longer have, or is of other topics.
+
+        Deletions may be among it: what they have deleted would stay, here and in no other instance.
+        """
+        topics = {place.topic for place in starts}
+        for name, store in self.stores.items():
+            noted = self._noted[name] = [NotedTopic(store, each, ids[each]) for each in topics]
+            known = store.committed_offsets()
+            has_missed = any(
+                place in known and not start <= known[place] + 1 <= ends[place]
+                for place, start in starts.items()
+            )
+            if has_missed or any(each.is_other for each in noted):
+                CLIENT_LOGGER.warning(
+                    "the global table %r has missed what %s no longer has, or reflects another "
+                    "topic of that name; it is read from the beginning",
+                    name,
+                    ", ".join(map(repr, sorted(topics))),
+                )
+                store.truncate()
+                for each in noted:
+                    each.has_been_emptied()
 
     def next_offset(self, place: TopicPartition) -> int:
         """Return where to go on reading: where the store that is furthest behind does."""
@@ -72,15 +104,18 @@ class _GlobalTable:
         """Commit each store with what it has read; one that is behind another repeats rows."""
         if self.reached:
             self.runtime.prepare_commit()
-            for store in self.stores.values():
+            for name, store in self.stores.items():
                 known = {place: store.committed_offset(place) for place in self.reached}
-                store.commit(
-                    {
-                        place: offset
-                        for place, offset in self.reached.items()
-                        if offset > (-1 if known[place] is None else known[place] or 0)
-                    }
-                )
+                offsets = {
+                    place: offset
+                    for place, offset in self.reached.items()
+                    if offset > (-1 if known[place] is None else known[place] or 0)
+                }
+                for noted in self._noted[name]:
+                    offsets |= noted.offsets()
+                store.commit(offsets)
+                for noted in self._noted[name]:
+                    noted.has_been_committed()
             self.reached = {}
 
 
@@ -221,6 +256,12 @@ class GlobalTables(Closing):
             for number in range(plan.counts[name])
         ]
         starts, ends = cluster.starts(places), cluster.ends(places, committed=False)
+        ids = cluster.ids_of(self._tables)
+        for table in dict.fromkeys(self._tables.values()):
+            own = [place for place in places if self._tables[place.topic] is table]
+            table.begin(
+                {place: starts[place] for place in own}, {place: ends[place] for place in own}, ids
+            )
         begin = {
             place: max(starts[place], self._tables[place.topic].next_offset(place))
             for place in places

@@ -9,6 +9,7 @@ import pytest
 import statestores as ss
 from statestores.errors import ChangelogCorruptedError
 from statestores.kafka.changelog_rows import ChangelogRow
+from statestores.kafka.cluster import NO_ID
 from statestores.kafka.tasks.changelog_frames import FRAME_KEYS, FrameFormat, Purpose
 from statestores.kafka.tasks.task_stores import LoggedStore
 from statestores.kafka.tasks.wholes import Wholes
@@ -72,7 +73,7 @@ class _Log:
 
     def restore(self, logged: LoggedStore, start: int, stop: int) -> None:
         """Read from *start*, or where the store is, up to *stop*, a record at a time."""
-        logged.begin_restore(start, len(self.rows))
+        logged.begin_restore(start, len(self.rows), NO_ID)
         for offset in range(max(start, logged.next_offset), stop):
             logged.take([self.rows[offset]], offset)
             logged.commit(offset)

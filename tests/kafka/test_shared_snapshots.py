@@ -19,7 +19,7 @@ from statestores.arrow.snapshots.directory import list_snapshots
 from statestores.arrow.snapshots.manifest import MANIFEST_NAME
 from statestores.arrow.snapshots.snapshot import write_snapshot
 from statestores.failpoints import arm, disarm
-from statestores.kafka.cluster import spelled
+from statestores.kafka.cluster import NO_ID, spelled
 from statestores.kafka.tasks import shared_snapshots
 from statestores.kafka.tasks.shared_snapshots import SharedSnapshots, SnapshotWriter
 from statestores.kafka.tasks.task_stores import LoggedStore
@@ -69,7 +69,7 @@ def _write(snapshots: SharedSnapshots, directory: Path, offset: int, value: int)
 def _begin(snapshots: SharedSnapshots, logged: LoggedStore, start: int, end: int) -> object:
     """Have a store begin; return where it goes on, and what its keys have."""
     snapshots.load(logged, start, end, lambda _: None)
-    logged.begin_restore(start, end)
+    logged.begin_restore(start, end, NO_ID)
     store: Any = logged.store
     return logged.next_offset, logged.reached, {value for _, value in store.range()}
 

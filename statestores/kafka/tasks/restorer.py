@@ -205,6 +205,7 @@ class Restorer:
         changelogs = {logged.changelog: logged for logged in stores.logged.values()}
         ends = self._cluster.ends(changelogs, committed=False)
         starts = self._cluster.starts(changelogs)
+        ids = self._cluster.ids_of(place.topic for place in changelogs)
         for place, logged in changelogs.items():
             reporter = None
             if not restore.is_standby:
@@ -213,7 +214,7 @@ class Restorer:
             if self._snapshots is not None:
                 told = partial(self._loaded, restore, reporter)
                 self._snapshots.load(logged, starts[place], ends[place], told)
-            if not logged.begin_restore(starts[place], ends[place]):
+            if not logged.begin_restore(starts[place], ends[place], ids[place.topic]):
                 CLIENT_LOGGER.warning(
                     "the store %r of task %s has missed what its changelog no longer has, or has "
                     "a part of a snapshot; it is restored from the beginning",

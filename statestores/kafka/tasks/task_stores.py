@@ -25,6 +25,7 @@ from statestores.kafka.tasks.changelog_frames import (
     Purpose,
     is_frame,
 )
+from statestores.kafka.tasks.noted_topics import NotedTopic
 from statestores.kafka.tasks.wholes import Wholes
 from statestores.opening import open_store
 from statestores.processing.topology import SubTopology
@@ -52,6 +53,7 @@ class LoggedStore:
         self.frames = frames
         self._mark: int | None = None
         """What the next commit says of `_LOADING`."""
+        self._noted: NotedTopic | None = None
         self.wholes = Wholes()
         """When all of the store is written into a changelog of frames."""
         self.appended: int | None = None
@@ -95,16 +97,24 @@ class LoggedStore:
         self.reflected = offset + 1
         self.has_read_to(offset + 1)
 
-    def begin_restore(self, start: int, end: int) -> bool:
+    def begin_restore(self, start: int, end: int, topic_id: str) -> bool:
         """Judge the store by what its changelog has, from *start* up to *end*, excluded.
 
         A store that has missed what is no longer there, or has a part of a snapshot, is emptied,
         and False returned: all that the changelog has is to be read.
 
         Raises:
-            OffsetOutOfRangeError: The changelog ends before what the store reflects.
+            OffsetOutOfRangeError: The changelog ends before what the store reflects, or is another
+                topic of that name than the one with *topic_id*.
         """
         following = self.next_offset
+        noted = self._noted = NotedTopic(self.store, self.changelog.topic, topic_id)
+        if following and noted.is_other:
+            raise OffsetOutOfRangeError(
+                f"the store {self.store.name!r} reflects another topic than the one that is called "
+                f"{self.changelog.topic!r} now, which has been deleted and created since; remove "
+                "the local store to begin with what the topic has"
+            )
         if following > end:
             raise OffsetOutOfRangeError(
                 f"the store {self.store.name!r} reflects its changelog up to offset "
@@ -112,9 +122,10 @@ class LoggedStore:
                 f"{self.changelog.topic!r} ends before {end}: it is another topic than before, or "
                 "has lost its end; remove the local store to begin with what the topic has"
             )
-        if 0 < following < start or self.is_half_loaded:
+        if 0 < following < start or self.is_half_loaded or noted.is_other:
             self.reflected = self.reached = 0
             self.store.truncate()
+            noted.has_been_emptied()
             self.wholes.begin(start)
             return False
         self.wholes.begin(start)
@@ -183,9 +194,13 @@ class LoggedStore:
 
         Behind it are so many *markers* of the transaction that the record is the last one of.
         """
-        marks = {} if self._mark is None else {_LOADING: self._mark}
+        marks = {} if self._noted is None else self._noted.offsets()
+        if self._mark is not None:
+            marks[_LOADING] = self._mark
         self._mark = None
         self.store.commit(marks if offset is None else {self.changelog: offset, **marks})
+        if self._noted is not None:
+            self._noted.has_been_committed()
         if offset is not None:
             self.has_committed(offset, markers)
 
