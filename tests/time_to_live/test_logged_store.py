@@ -3,16 +3,19 @@
 import random
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from forked_programs import Forked
 
 import statestores as ss
+from statestores.arrow import write_snapshot
 from statestores.changelog import FileChangelog
 from statestores.changelog.compaction import compact
 from statestores.errors import StoreMismatchError
 from statestores.logged_store import LoggedStore, open_logged_store
 from statestores.reading.partition_reader import PartitionReader
+from statestores.semantics.expiry import wall_clock
 
 TTL_MS = 100
 SEEN = ss.TimestampedKeyValue("seen", key=ss.utf8, value=ss.int64, ttl_ms=TTL_MS)
@@ -150,6 +153,47 @@ def test_a_snapshot_has_what_lives(root: ss.StateRoot) -> None:
     shutil.rmtree(partition.path / "engine")
     with open_logged_store(root, "seen", 0, backend="sqlite") as seen:
         assert dict(seen.store.range()) == living(519) == read_without_lock(root)
+
+
+@pytest.mark.spec("SNP-3", "TTL-10")
+@pytest.mark.parametrize("clock", ["wall", "event"])
+def test_a_snapshot_of_the_same_commit_again_is_the_one_that_stands(
+    root: ss.StateRoot, clock: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An idle store could not be written a second time, "changed without a new offset".
+
+    Nothing had changed but the time, by which some of its rows had expired; or the time to live. So
+    whoever wrote a snapshot every hour got an error for each hour without a commit. What lives has
+    to be the same, and nothing else: another value that lives is refused as ever.
+    """
+    now_ms = began_ms = wall_clock.wall_clock_ms()
+    monkeypatch.setattr(wall_clock, "time", SimpleNamespace(time_ns=lambda: now_ms * 1_000_000))
+
+    def idle(ttl_ms: int) -> ss.TimestampedKeyValue[str, int]:
+        return ss.TimestampedKeyValue(
+            "idle", key=ss.utf8, value=ss.int64, ttl_ms=ttl_ms, ttl_clock=ss.TtlClock(clock)
+        )
+
+    root.add_store(idle(ss.HOUR), partitions=1)
+    with open_logged_store(root, idle(ss.HOUR), backend="memory") as store:
+        store.store.put("old", 1, began_ms - 50 * ss.MINUTE)
+        store.store.put("new", 2, began_ms)
+        store.commit()
+        first = store.snapshot()
+    now_ms += 30 * ss.MINUTE
+    root.add_store(idle(ss.HOUR if clock == "wall" else 40 * ss.MINUTE), partitions=1)
+    with open_logged_store(root.path, "idle", backend="memory") as again:
+        assert dict(again.store.range()).keys() == {"new"}
+        second = again.snapshot()
+        assert first is not None
+        assert second is not None
+        assert (second.place, second.written, second.rows) == (first.place, False, 2)
+        partition = again.changelog_partition
+    with ss.open_store("unused", idle(ss.HOUR), backend="memory") as other:
+        other.put("new", 3, began_ms)
+        other.commit({partition: second.offset})
+        with pytest.raises(StoreMismatchError, match="other content at the same offset"):
+            write_snapshot(other, first.path.parent, partition=partition)
 
 
 @pytest.mark.spec("TTL-9", "LGS-1")

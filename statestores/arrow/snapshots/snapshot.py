@@ -10,12 +10,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from statestores.arrow.file_access import reporting, write_durably
 from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.arrow.restore_mark import check_not_half_restored
-from statestores.arrow.row_batches import BATCH_ROWS, BatchParts, even_batches
+from statestores.arrow.row_batches import BATCH_ROWS, BatchParts
 from statestores.arrow.snapshots.committed_parts import committed_parts
 from statestores.arrow.snapshots.data_files import BYTES_PER_FILE, ROWS_PER_FILE, write_files
 from statestores.arrow.snapshots.directory import (
@@ -33,6 +31,7 @@ from statestores.arrow.snapshots.manifest import (
     render_manifest,
 )
 from statestores.arrow.snapshots.reader import Snapshot, read_snapshot
+from statestores.arrow.snapshots.same_content import hold_the_same
 from statestores.errors import (
     InvalidArgumentError,
     SnapshotCorruptedError,
@@ -40,14 +39,9 @@ from statestores.errors import (
 )
 from statestores.failpoints import reach
 from statestores.files.local_path import local_path
-from statestores.semantics.every_kind.self_description import differences
-from statestores.serdes.descriptions import specification_from_description
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import StateStore
-
-_COMPARED_ROWS = 1024
-_NO_LIMIT = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,46 +265,10 @@ def _place(temporary: Path, manifest: Manifest, parent: Path) -> Snapshot | None
         except SnapshotCorruptedError:
             retire(target)  # nobody can read it, and this is what it should have been
         else:
-            if not _hold_the_same(present, snapshot):
+            if not hold_the_same(present, snapshot):
                 raise StoreMismatchError(
                     f"{str(target)!r} holds other content at the same offset: the store has "
                     "changed without a new offset; commit one, or remove that snapshot"
                 )
             return present
     return None
-
-
-def _hold_the_same(one: Snapshot, other: Snapshot) -> bool:
-    """Return whether two valid snapshots hold the same content, however it is cut into files."""
-    if _facts(one) != _facts(other) or not _of_one_store(one, other):
-        return False
-    pairs = zip(_evenly(one), _evenly(other), strict=True)
-    return all(mine.equals(theirs) for mine, theirs in pairs)
-
-
-def _of_one_store(one: Snapshot, other: Snapshot) -> bool:
-    """Return whether *other* is of the store of *one*, whose values may have a later schema."""
-    before, after = one.manifest.specification, other.manifest.specification
-    if dict(before) == dict(after):
-        return True
-    try:
-        return not differences(before, specification_from_description(after))
-    except InvalidArgumentError:  # a serde that is not registered here
-        return False
-
-
-def _evenly(snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in batches whose borders depend on the number of rows alone."""
-    return even_batches(snapshot.batches(), batch_rows=_COMPARED_ROWS, batch_bytes=_NO_LIMIT)
-
-
-def _facts(snapshot: Snapshot) -> tuple[Any, ...]:
-    """Return what two snapshots of the same content have in common, apart from their rows."""
-    manifest = snapshot.manifest
-    return (
-        manifest.partition,
-        dict(manifest.offsets),
-        manifest.position,
-        manifest.stream_time_ms,
-        manifest.rows,
-    )
