@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from statestores.text.times import format_time
 from statestores.text.values import as_text
@@ -97,13 +96,6 @@ def visible(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows that some read shows: of deletions, only their effect counts."""
     for batch in batches:
         yield batch.filter(batch.column("value").is_valid())
-
-
-def living(batches: Iterable[pa.RecordBatch], horizon_ms: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows whose timestamp is above *horizon_ms*, and those without one."""
-    for batch in batches:
-        times = batch.column("timestamp")
-        yield batch.filter(pc.or_kleene(pc.is_null(times), pc.greater(times, horizon_ms)))
 
 
 def _in_words(here: Row | None, there: Row | None, where: str, by: str) -> str:

@@ -128,7 +128,9 @@ def _mismatch(
     held: LogRange | None,
 ) -> str | None:
     """Return what in *snapshot* contradicts the state root or the changelog, in words."""
-    differing = differences(snapshot.manifest.specification, specification)
+    differing = differences(
+        snapshot.manifest.specification, specification, specification.changeable
+    )
     if differing:
         return f"its {differing[0]} by the state root: it is a snapshot of another store"
     if number is None or snapshot.manifest.partition != changelog_partition(

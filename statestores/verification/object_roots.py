@@ -16,7 +16,7 @@ from statestores.spi.specification import StoreSpecification
 from statestores.state_root import StateRoot
 from statestores.verification.findings import Finding, Status
 from statestores.verification.placement import check_placement
-from statestores.verification.replayed_content import difference_from_log
+from statestores.verification.replayed_content import difference_from_log, judged_for
 
 
 def check_object_root(
@@ -103,6 +103,7 @@ def _compared(
             offset,
             "the snapshot",
             "the changelog",
+            judged=judged_for(snapshot),
         )
     except OffsetOutOfRangeError as error:
         return Finding("content", shown, Status.SKIPPED, f"not compared: {error}")

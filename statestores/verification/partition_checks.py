@@ -32,7 +32,7 @@ from statestores.verification.findings import (
     Status,
 )
 from statestores.verification.placement import check_placement
-from statestores.verification.replayed_content import difference_from_log
+from statestores.verification.replayed_content import difference_from_log, judged_for
 
 
 def check_partition(
@@ -192,7 +192,7 @@ class _Logged:
         if isinstance(basis, str):
             return Finding("content", path, Status.SKIPPED, f"not compared: {basis}")
         difference = self._difference(
-            snapshot.batches(), basis, offset, "the snapshot", "the changelog"
+            snapshot.batches(), basis, offset, "the snapshot", "the changelog", judged_for(snapshot)
         )
         return self._finding(path, difference, offset)
 
@@ -215,7 +215,8 @@ class _Logged:
         content = store.committed_content()
         with closing(content.changes) as changes:
             rows = batches_from_changes(self._specification.kind, changes)
-            difference = self._difference(rows, basis, offset, "the store", "the changelog")
+            judged = store.specification.describe(), content.stream_time_ms
+            difference = self._difference(rows, basis, offset, "the store", "the changelog", judged)
         return self._finding(path, difference, offset)
 
     def _check_without_offset(self, store: StateStore, path: Path) -> Finding:
@@ -250,12 +251,20 @@ class _Logged:
         )
 
     def _difference(
-        self, rows: Any, basis: Snapshot | None, offset: int, where: str, by: str
+        self,
+        rows: Any,
+        basis: Snapshot | None,
+        offset: int,
+        where: str,
+        by: str,
+        judged: tuple[Mapping[str, str | int], int | None],
     ) -> str | None:
         if basis is not None:
             by = f"{by} after the snapshot at {basis.offset}"
         place = self._partition.directory
-        return difference_from_log(place, self._specification, rows, basis, offset, where, by)
+        return difference_from_log(
+            place, self._specification, rows, basis, offset, where, by, judged=judged
+        )
 
     def _finding(self, path: Path, difference: str | None, offset: int) -> Finding:
         if difference is not None:

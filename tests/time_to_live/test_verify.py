@@ -36,6 +36,37 @@ def test_a_store_with_expired_rows_verifies(tmp_path: Path) -> None:
     assert {"changelog", "snapshot", "rows", "content"} <= {finding.check for finding in findings}
 
 
+@pytest.mark.spec("TTL-9", "TTL-11")
+@pytest.mark.parametrize("ttl_ms", [5, 30, 1_000, None])
+@pytest.mark.parametrize("place", ["directory", "memory://verified-ttl/{}"])
+def test_another_time_to_live_is_no_damage(tmp_path: Path, place: str, ttl_ms: int | None) -> None:
+    """A whole root was said to be damaged once the time to live of a store was another one.
+
+    Its snapshots were those "of another store"; and what one had left out, as expired, was missing
+    in it by the changelog, where it had not expired any more. Nor was what it had and should not.
+    """
+    in_objects = place != "directory"
+    url = place.format(ttl_ms) if in_objects else str(tmp_path / "root")
+    root = ss.StateRoot.create(url)
+    local = tmp_path / "local" if in_objects else None
+    root.add_store(ss.TimestampedKeyValue("seen", ttl_ms=20), partitions=1)
+    with open_logged_store(root, "seen", 0, backend="sqlite", directory=local) as seen:
+        for key, time_ms in ((b"old", 0), (b"between", 85), (b"new", 90), (b"last", 100)):
+            seen.store.put(key, b"v", time_ms)
+            seen.commit()
+        seen.snapshot()
+        seen.store.put(b"later", b"v", 101)
+        seen.commit()
+    root.add_store(ss.TimestampedKeyValue("seen", ttl_ms=ttl_ms), partitions=1)
+    for _ in range(2):
+        findings = list(verify(url))
+        assert [finding for finding in findings if finding.is_failure] == []
+        assert {"snapshot", "content"} <= {finding.check for finding in findings}
+        with open_logged_store(root, "seen", 0, backend="sqlite", directory=local) as seen:
+            assert seen.store.get(b"last") is not None
+            seen.snapshot()
+
+
 @pytest.mark.spec("TKV-7")
 def test_a_row_without_a_header_is_a_problem() -> None:
     """It is named, and rows with one are not."""
