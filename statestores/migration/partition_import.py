@@ -20,6 +20,7 @@ from statestores.arrow.columns import put_encoded
 from statestores.arrow.file_access import reporting
 from statestores.arrow.progress import Meter
 from statestores.arrow.restore_mark import has_rows
+from statestores.arrow.row_batches import BATCH_BYTES
 from statestores.arrow.snapshots.directory import list_snapshots
 from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.changelog import FileChangelog
@@ -27,6 +28,7 @@ from statestores.errors import InvalidArgumentError, StorageError, StoreMismatch
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.durable_json import check_format, read_fields, write_json
 from statestores.logged_store import open_logged_store
+from statestores.migration.row_batches import chosen, in_large_columns
 from statestores.opening import backend_of, open_store
 from statestores.partitioning import partitioner_by_name
 from statestores.reading.partition_places import log_at
@@ -235,10 +237,11 @@ def in_order(
         return
     time, *numbers = [each.row_name for each in kind.order]
     columns = [time, "key", *numbers]
-    rows = pa.Table.from_batches(list(batches), schema)
+    rows = in_large_columns(batches, schema)
     order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in columns])
-    for start in range(0, rows.num_rows, PUT_ROWS):
-        yield rows.take(order.slice(start, PUT_ROWS))
+    step = max(1, min(PUT_ROWS, BATCH_BYTES * rows.num_rows // max(rows.nbytes, 1)))
+    for start in range(0, rows.num_rows, step):
+        yield from chosen(rows, order.slice(start, step), schema)
 
 
 def write_partition(

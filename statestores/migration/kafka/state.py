@@ -5,9 +5,8 @@ locked against it while a `KafkaStateDirectory` is open.
 """
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
-from itertools import islice
 from os import PathLike
 
 import pyarrow as pa
@@ -30,16 +29,13 @@ from statestores.migration.kafka.layout import (
 from statestores.migration.kafka.offsets import KafkaOffsets, offsets_of
 from statestores.migration.kafka.rows import (
     OFFSETS_FAMILY,
-    Row,
     check_families,
     decoded_rows,
 )
 from statestores.migration.kafka.versions import versions_of
 from statestores.migration.programs_lock import hold_shared
+from statestores.migration.row_batches import as_batches
 from statestores.spi.closing import Closing
-
-BATCH_ROWS = 16_384
-"""Rows of one batch."""
 
 _LOCK_FILE = ".lock"
 
@@ -211,7 +207,7 @@ class KafkaStateDirectory(Closing):
                     if kind is KafkaKind.VERSIONED
                     else decoded_rows(database, path, kind)
                 )
-                yield from _as_batches(rows, schema)
+                yield from as_batches(rows, schema)
 
     def _partitions_of(self, store: str) -> dict[int, StorePartition]:
         if not self._is_open:
@@ -234,12 +230,3 @@ class KafkaStateDirectory(Closing):
                 f"there is no partition {partition!r} of the store {store!r} in "
                 f"{str(self.path)!r}; there are: {known}"
             ) from None
-
-
-def _as_batches(rows: Iterator[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    while chunk := list(islice(rows, BATCH_ROWS)):
-        columns = zip(*chunk, strict=True)
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(each, field.type) for each, field in zip(columns, schema, strict=True)],
-            schema=schema,
-        )

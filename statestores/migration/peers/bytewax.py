@@ -19,7 +19,8 @@ from statestores.errors import (
 )
 from statestores.files.local_path import local_path
 from statestores.migration.peers.database import sqlite_rows
-from statestores.migration.peers.source import PEER_ROW_SCHEMAS, PeerState, PeerStore, as_batches
+from statestores.migration.peers.source import PEER_ROW_SCHEMAS, PeerState, PeerStore
+from statestores.migration.row_batches import as_batches
 from statestores.spi.kinds import KEY_VALUE, Kind
 from statestores.spi.offsets import TopicPartition
 

@@ -25,8 +25,9 @@ from statestores.errors import (
 )
 from statestores.files.local_path import local_path
 from statestores.migration.peers.database import IdleRocksDB, sqlite_rows
-from statestores.migration.peers.source import PEER_ROW_SCHEMAS, PeerState, PeerStore, as_batches
+from statestores.migration.peers.source import PEER_ROW_SCHEMAS, PeerState, PeerStore
 from statestores.migration.programs_lock import hold_shared
+from statestores.migration.row_batches import as_batches
 from statestores.serdes.optional_packages import require
 from statestores.spi.kinds import KEY_VALUE, Kind
 from statestores.spi.offsets import TopicPartition

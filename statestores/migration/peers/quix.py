@@ -26,9 +26,9 @@ from statestores.migration.peers.source import (
     PEER_ROW_SCHEMAS,
     PeerState,
     PeerStore,
-    as_batches,
     partition_in,
 )
+from statestores.migration.row_batches import as_batches
 from statestores.spi.kinds import KEY_VALUE, SESSION, VERSIONED, WINDOW, Kind
 from statestores.spi.offsets import TopicPartition
 

@@ -1,11 +1,9 @@
 """The state of another library, as stores with rows: what an import needs to know of it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -13,9 +11,6 @@ from statestores.errors import StoreNotFoundError
 from statestores.spi.closing import Closing
 from statestores.spi.kinds import KEY_VALUE, SESSION, VERSIONED, WINDOW, Kind
 from statestores.spi.offsets import TopicPartition
-
-BATCH_ROWS = 16_384
-"""Rows of one batch."""
 
 _KEY = pa.field("key", pa.binary(), nullable=False)
 _VALUE = pa.field("value", pa.binary(), nullable=False)
@@ -126,16 +121,3 @@ def partition_in(found: Mapping[int, Path], partition: int | None, what: str, pl
             f"{', '.join(map(str, found))}"
         )
     return found[partition]
-
-
-def as_batches(
-    rows: Iterable[Sequence[Any]], schema: pa.Schema
-) -> Generator[pa.RecordBatch, None, None]:
-    """Yield *rows* as batches with the columns of *schema*."""
-    left = iter(rows)
-    while chunk := list(islice(left, BATCH_ROWS)):
-        columns = zip(*chunk, strict=True)
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(each, field.type) for each, field in zip(columns, schema, strict=True)],
-            schema=schema,
-        )
