@@ -5,11 +5,13 @@ state root sees them. A partition is written aside and renamed when it is comple
 whole or not at all, whenever the import dies.
 """
 
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,6 +29,7 @@ from statestores.changelog import FileChangelog
 from statestores.errors import InvalidArgumentError, StorageError, StoreMismatchError
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.durable_json import check_format, read_fields, write_json
+from statestores.files.local_path import local_path
 from statestores.logged_store import open_logged_store
 from statestores.migration.row_batches import chosen, in_large_columns
 from statestores.opening import backend_of, open_store
@@ -84,6 +87,24 @@ class ImportedPartition:
             is_closed_cleanly=None,
             is_new=False,
         )
+
+
+def create_outside(source: Path, root: str | PathLike[str]) -> StateRoot:
+    """Return the state root at *root*, made if need be, which is not in what is imported (MIG-15).
+
+    What lies in the directory of another program is that program's, which may remove it.
+
+    Raises:
+        InvalidArgumentError: It would be inside of *source*, which is only read.
+        StorageError: It cannot be made.
+    """
+    origin, place = (Path(os.path.realpath(local_path(each))) for each in (source, root))
+    if place.is_relative_to(origin) and origin.is_dir():
+        raise InvalidArgumentError(
+            f"the state root {str(root)!r} would be in {str(source)!r}, which is imported and only "
+            "read; give a directory outside of it"
+        )
+    return StateRoot.create(root)
 
 
 @contextmanager

@@ -218,6 +218,17 @@ def test_a_partition_is_whole_or_not_there(partitioned: Path, tmp_path: Path) ->
     assert not (root / ".import" / "state").exists()
 
 
+@pytest.mark.spec("MIG-10", "MIG-15")
+@pytest.mark.parametrize("where", [".", "state", "0_0/rocksdb"])
+def test_a_state_root_in_the_state_directory_is_refused(older: Path, where: str) -> None:
+    """In ``0_0/rocksdb`` the import put its partition into the database of the store's name."""
+    before = sorted(older.rglob("*"))
+    with pytest.raises(InvalidArgumentError, match="give a directory outside of it"):
+        import_one(older, older / where, "timestamped")
+
+    assert sorted(older.rglob("*")) == before
+
+
 @pytest.mark.spec("MIG-15")
 def test_two_imports_into_one_root_are_refused(older: Path, tmp_path: Path) -> None:
     """They would write aside in the same place."""

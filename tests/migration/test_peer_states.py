@@ -336,3 +336,24 @@ def test_a_damaged_table_is_no_shorter_table(peers: Path) -> None:
         pytest.raises(StoreCorruptedError, match="counts-1"),
     ):
         list(source.read("counts", 1, source.store("counts").kinds[0]))
+
+
+@pytest.mark.spec("MIG-15", "MIG-16")
+@pytest.mark.parametrize("where", [".", "v1", "v1/tables/counts-0.db/state", "link"])
+def test_a_state_root_in_what_is_imported_is_refused(peers: Path, where: str) -> None:
+    """`--to` took a place in the directory that is only read, among the other program's files.
+
+    A state root in the directory of Kafka Streams had its partition inside the RocksDB database of
+    a store of the same name, which that program may remove.
+    """
+    source_directory = peers / "faust"
+    link = peers / "link"
+    link.symlink_to(source_directory / "v1")
+    root = link / "state" if where == "link" else source_directory / where
+    before = listing(source_directory)
+    with FaustTables(source_directory, application_id="shop") as source:
+        plan = plan_peer_import(source, "counts")
+        with pytest.raises(InvalidArgumentError, match="give a directory outside of it"):
+            import_peer_state(source, root, [plan], backend="sqlite")
+
+    assert listing(source_directory) == before

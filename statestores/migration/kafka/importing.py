@@ -19,6 +19,7 @@ from statestores.migration.kafka.state import KafkaStateDirectory
 from statestores.migration.kafka.target import specification_for
 from statestores.migration.partition_import import (
     ImportedPartition,
+    create_outside,
     importing_into,
     in_order,
     keys_at_home,
@@ -133,13 +134,13 @@ def import_kafka_state(
     Raises:
         StoreMismatchError: A store is already there and is a different one, or a partition is there
             and must not be skipped; nothing was imported.
-        InvalidArgumentError: A key is in another partition than its own; its partition was not
-            imported.
+        InvalidArgumentError: *root* is inside of what is imported; or a key is in another partition
+            than its own, whose partition was not imported then.
         StoreLockedError: Another import into *root* is running.
         StoreCorruptedError, UnsupportedFormatError, StorageError: Something cannot be read or
             written. Partitions that are complete stay.
     """
-    target = StateRoot.create(root)
+    target = create_outside(source.path, root)
     places = [(plan.store, number) for plan in plans for number in plan.present]
     existing = partitions_there(target, places, skip_existing=skip_existing)
     for plan in plans:

@@ -21,6 +21,7 @@ from statestores.errors import (
 )
 from statestores.migration.partition_import import (
     ImportedPartition,
+    create_outside,
     importing_into,
     in_order,
     keys_at_home,
@@ -144,13 +145,13 @@ def import_peer_state(
     Raises:
         StoreMismatchError: A store is already there and is a different one, or it or a partition is
             there and must not be skipped.
-        InvalidArgumentError: A key is in another partition than its own, or a backend was named
-            for rows without partitions.
+        InvalidArgumentError: *root* is inside of what is imported, a key is in another partition
+            than its own, or a backend was named for rows without partitions.
         StoreLockedError: The other program runs, or another import into *root*.
         StoreCorruptedError, UnsupportedFormatError, StorageError: Something cannot be read or
             written. Partitions that are complete stay.
     """
-    target = StateRoot.create(root)
+    target = create_outside(source.path, root)
     places = [(plan.store, number) for plan in plans for number in plan.present]
     existing = partitions_there(target, places, skip_existing=skip_existing)
     for plan in plans:
