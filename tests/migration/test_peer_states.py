@@ -3,8 +3,10 @@
 import json
 import pickle
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from unpacking import unpack
 import statestores as ss
 from statestores.errors import (
     InvalidArgumentError,
+    StorageError,
     StoreCorruptedError,
     StoreLockedError,
     StoreMismatchError,
@@ -29,6 +32,7 @@ from statestores.migration import (
 )
 from statestores.migration.peers.faust import _with_window
 from statestores.registry import load_backend
+from statestores.spi.kinds import KEY_VALUE
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SUM = "sums.sum.stateful_flat_map.stateful.stateful_batch"
@@ -336,6 +340,22 @@ def test_a_damaged_table_is_no_shorter_table(peers: Path) -> None:
         pytest.raises(StoreCorruptedError, match="counts-1"),
     ):
         list(source.read("counts", 1, source.store("counts").kinds[0]))
+
+
+@pytest.mark.spec("MIG-16")
+def test_a_dataflow_that_goes_on_while_it_is_read_is_refused(peers: Path) -> None:
+    """Nothing keeps Bytewax from its databases, and it removes the states that it has replaced.
+
+    What was read as of the epoch of the opening had then lost keys, and was imported as all.
+    """
+    part = peers / "bytewax" / "part-0.sqlite3"
+    with BytewaxRecoveryStore(peers / "bytewax") as source:
+        for path in (part, part.with_name("part-1.sqlite3")):
+            with closing(sqlite3.connect(path)) as bytewax:
+                bytewax.execute("update fronts set worker_frontier = worker_frontier + 1")
+                bytewax.commit()
+        with pytest.raises(StorageError, match="has gone on while it was read; stop it first"):
+            list(source.read(SUM, None, KEY_VALUE))
 
 
 @pytest.mark.spec("MIG-15", "MIG-16")

@@ -1,6 +1,9 @@
 """Databases that programs have made without a library, imported as key-value stores."""
 
+import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +15,7 @@ import statestores as ss
 from statestores.errors import (
     InvalidArgumentError,
     SerializationError,
+    StorageError,
     StoreCorruptedError,
     StoreNotFoundError,
 )
@@ -178,3 +182,96 @@ def test_an_import_that_failed_leaves_no_store_of_the_wrong_serde(tmp_path: Path
 
     found: list[tuple[object, object]] = [*rows_of(tmp_path / "root", "users", 2)]
     assert dict(found) == {b"a": 1.5, b"b": float("inf")}
+
+
+@pytest.mark.spec("MIG-18")
+def test_rows_that_are_written_meanwhile_are_all_there_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That no key is there twice was asked of one connection, and the rows were read by the next.
+
+    A program that wrote in between had one of two rows of a key lost, and nothing was said.
+    """
+    path = tmp_path / "app.db"
+    check = SQLiteTable._refuse_repeated  # between it and the rows lies the story
+
+    with closing(sqlite3.connect(path)) as program:
+        program.execute("pragma journal_mode=wal")
+        program.execute("create table users (key blob, value blob)")
+        program.execute("insert into users values (x'61', x'31')")
+        program.commit()
+
+        def check_and_write(source: SQLiteTable, *given: Any) -> None:
+            check(source, *given)
+            program.execute("insert into users values (x'61', x'32'), (x'62', x'33')")
+            program.commit()
+
+        monkeypatch.setattr(SQLiteTable, "_refuse_repeated", check_and_write)
+        with SQLiteTable(path, "users") as source:
+            assert imported(source, tmp_path / "root") == {b"a": b"1"}
+
+
+@pytest.mark.spec("MIG-18")
+def test_a_database_whose_program_died_in_a_transaction_is_refused_with_what_helps(
+    tmp_path: Path,
+) -> None:
+    """It said "attempt to write a readonly database", of a database that nobody asked to write."""
+    path = tmp_path / "app.db"
+    dies = """
+import os, signal, sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("pragma cache_size=1")
+database.execute("create table users (key text, value blob)")
+database.execute("insert into users values ('anna', x'31')")
+database.execute("begin")
+database.execute("update users set value = x'32'")
+for number in range(50):
+    database.execute("insert into users values (?, zeroblob(9000))", (str(number),))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    died = subprocess.run([sys.executable, "-c", dies, str(path)], check=False)
+    before = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+
+    assert died.returncode == -signal.SIGKILL
+    with pytest.raises(StorageError, match=r"open it once with its program, .*app\.db-journal"):
+        SQLiteTable(path, "users", key_serde=ss.utf8)
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == before
+    with closing(sqlite3.connect(path)) as program:
+        assert program.execute("select count(*) from users").fetchone() == (1,)
+    with SQLiteTable(path, "users", key_serde=ss.utf8) as source:
+        assert imported(source, tmp_path / "root") == {b"anna": b"1"}
+
+
+@pytest.mark.spec("MIG-18")
+def test_a_text_that_is_not_utf_8_is_refused_with_what_helps(tmp_path: Path) -> None:
+    """The error ended with Python's text. What it advises gives the bytes as they are."""
+    path = tmp_path / "app.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("create table users (key text, value text)")
+        database.execute("insert into users values ('a', cast(x'ff41' as text))")
+        database.execute("create view bytes as select key, cast(value as blob) as value from users")
+        database.commit()
+    with (
+        SQLiteTable(path, "users", key_serde=ss.utf8, value_serde=ss.utf8) as source,
+        pytest.raises(StorageError, match="import a view that casts that column to blob"),
+    ):
+        imported(source, tmp_path / "root")
+    with SQLiteTable(path, "bytes", key_serde=ss.utf8) as source:
+        assert imported(source, tmp_path / "root") == {b"a": b"\xffA"}
+
+
+@pytest.mark.spec("MIG-18")
+def test_columns_that_are_generated_are_columns(tmp_path: Path) -> None:
+    """The import said that the table had no such column, and listed the others."""
+    path = tmp_path / "app.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(
+            "create table users (key text, value text as (key || '!'), kept text as (key) stored)"
+        )
+        database.execute("insert into users (key) values ('a')")
+        database.commit()
+    for column, value in (("value", b"a!"), ("kept", b"a")):
+        with SQLiteTable(
+            path, "users", value=column, key_serde=ss.utf8, value_serde=ss.utf8
+        ) as source:
+            assert imported(source, tmp_path / column) == {b"a": value}

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from statestores.errors import (
+    StorageError,
     StoreCorruptedError,
     StoreNotFoundError,
     UnsupportedFormatError,
@@ -112,6 +113,12 @@ class BytewaxRecoveryStore(PeerState):
             for key, epoch, state in self._query(part, _SNAPSHOTS, store, self.resume_epoch):
                 if key not in newest or newest[key][0] < epoch:
                     newest[key] = (epoch, state)
+        if self._resume_epoch() != self.resume_epoch:
+            # Bytewax has removed what it no longer needs, which is what would be read here.
+            raise StorageError(
+                f"the dataflow of the recovery store in {str(self.path)!r} has gone on while it "
+                "was read; stop it first"
+            )
         rows = (
             (key.encode(), state)
             for key, (_, state) in sorted(newest.items())

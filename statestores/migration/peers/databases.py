@@ -6,10 +6,11 @@ they open, get a directory of links and copies; SQLite is opened to read.
 
 import os
 import shutil
+import sqlite3
 import tempfile
 from abc import abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
@@ -24,7 +25,7 @@ from statestores.errors import (
     StoreNotFoundError,
 )
 from statestores.files.local_path import local_path
-from statestores.migration.peers.database import IdleRocksDB, sqlite_rows
+from statestores.migration.peers.database import IdleRocksDB, reading_sqlite
 from statestores.migration.peers.source import PEER_ROW_SCHEMAS, PeerState, PeerStore
 from statestores.migration.programs_lock import hold_shared
 from statestores.migration.row_batches import as_batches
@@ -34,6 +35,9 @@ from statestores.spi.offsets import TopicPartition
 from statestores.spi.serde import Serde
 
 Pair = tuple[bytes, bytes]
+
+_COLUMNS = "select name from pragma_table_xinfo(?) where hidden <> 1"
+"""The columns of a table, those that are generated included, and not what a virtual one hides."""
 
 _BINDINGS = ("plyvel", "plyvel_next")
 """The modules that bind LevelDB, in the order in which they are taken."""
@@ -177,7 +181,8 @@ class SQLiteTable(_OneStore):
             raise StoreNotFoundError(f"there is no SQLite database {str(self.path)!r}")
         self._table, self._columns = table, (key, value)
         self._serdes = (key_serde, value_serde)
-        columns = [row[0] for row in self._query("select name from pragma_table_info(?)", table)]
+        with self._reading() as database:
+            columns = [row[0] for row in database.execute(_COLUMNS, (table,))]
         missing = [column for column in self._columns if column not in columns]
         if missing:
             raise StoreNotFoundError(
@@ -189,18 +194,20 @@ class SQLiteTable(_OneStore):
     def _rows(self) -> Iterator[Pair]:
         key, value = (f'"{column.replace(chr(34), chr(34) * 2)}"' for column in self._columns)
         table = self._table.replace('"', '""')
-        self._refuse_repeated(key, table)
-        for row in self._query(f'select {key}, {value} from "{table}"'):  # noqa: S608  # quoted
-            yield self._encoded(row[0], 0), self._encoded(row[1], 1)
+        with self._reading() as database:
+            self._refuse_repeated(database, key, table)
+            rows = database.execute(f'select {key}, {value} from "{table}"')  # noqa: S608  # quoted
+            for row in rows:
+                yield self._encoded(row[0], 0), self._encoded(row[1], 1)
 
-    def _refuse_repeated(self, key: str, table: str) -> None:
+    def _refuse_repeated(self, database: sqlite3.Connection, key: str, table: str) -> None:
         """Accept a *table* of which no two rows have the same *key*; both are quoted.
 
         Of two such rows a store would keep the one that SQLite happens to give last. Texts are
         compared as bytes: the column's own order may take `A` and `a` for the same.
         """
         bytewise = f"case typeof({key}) when 'text' then cast({key} as blob) else {key} end"
-        repeated = self._query(
+        repeated = database.execute(
             f'select {key}, count(*) from "{table}" where {key} is not null '  # noqa: S608  # quoted
             f"group by {bytewise} having count(*) > 1 limit 1"
         )
@@ -226,11 +233,9 @@ class SQLiteTable(_OneStore):
             )
         return serde.encode(value)
 
-    def _query(self, statement: str, *values: object) -> Iterator[Any]:
-        return sqlite_rows(
+    def _reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        return reading_sqlite(
             self.path,
-            statement,
-            *values,
             damaged="is damaged or no SQLite database",
             remedy="; check the path, and which engine has written it",
         )
