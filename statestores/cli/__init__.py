@@ -4,8 +4,10 @@ Read `application` first, then `store_views` and one of `commands`, a module for
 users is ``docs/cli.md``.
 """
 
+import os
 import sys
 from importlib import import_module
+from pathlib import Path
 
 from statestores.errors import MissingDriverError
 
@@ -18,6 +20,7 @@ _INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line; the console script `statestores`."""
+    _hold_standard_files()
     if sys.stdout is None:  # closed before the start: `statestores ... >&-`
         sys.exit("statestores: standard output is closed, and there is nowhere to print to")
     try:
@@ -32,6 +35,24 @@ def main() -> None:
             f"statestores: the command line needs the package {name!r}, which is not "
             "installed; try: pip install 'statestores[cli]'"
         )
+
+
+def _hold_standard_files() -> None:
+    """Have standard input and error lead nowhere where they were closed: `statestores ... 2>&-`.
+
+    The next file that is opened, such as one of an engine, would get the number, and libraries
+    print there. Remarks would be printed on standard output, among what it is read for.
+    """
+    for number in (0, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # to the end
 
 
 __all__ = ["main"]

@@ -49,17 +49,21 @@ class SentenceGroup(TyperGroup):
         """Run the command that *args* name, and end the process with its exit code."""
         main = super().main
         with _cleaning_up_at_sigterm():
-            code = exit_code(
-                lambda: main(
-                    args=args,
-                    prog_name="statestores",
-                    complete_var=complete_var,
-                    standalone_mode=False,
-                    windows_expand_args=windows_expand_args,
-                    **extra,
-                ),
-                "statestores",
-            )
+            try:
+                code = exit_code(
+                    lambda: main(
+                        args=args,
+                        prog_name="statestores",
+                        complete_var=complete_var,
+                        standalone_mode=False,
+                        windows_expand_args=windows_expand_args,
+                        **extra,
+                    ),
+                    "statestores",
+                )
+            except OSError as error:  # of --help and --version, which no command prints
+                _say(error)
+                code = FAILURE
         sys.exit(code)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -87,11 +91,15 @@ class SentenceGroup(TyperGroup):
             complain(f"statestores: {error}")
             raise typer.Exit(FAILURE) from error
         except OSError as error:
-            what = error.strerror or str(error)
-            where = f" {error.filename!r}" if error.filename else ""
-            complain(f"statestores: cannot read or write{where}: {what}")
+            _say(error)
             raise typer.Exit(FAILURE) from error
         return result
+
+
+def _say(error: OSError) -> None:
+    what = error.strerror or str(error)
+    where = f" {error.filename!r}" if error.filename else ""
+    complain(f"statestores: cannot read or write{where}: {what}")
 
 
 def _let_go_of_output() -> None:

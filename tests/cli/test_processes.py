@@ -115,6 +115,45 @@ def test_a_closed_output_is_a_sentence(tmp_path: Path) -> None:
     assert finished.stderr.startswith("statestores: standard output is closed")
 
 
+def test_a_closed_standard_error_leaves_the_output_as_it_is(tmp_path: Path) -> None:
+    """With ``2>&-`` remarks were printed on standard output, where they were no JSON.
+
+    The number of standard error was that of the next file that was opened, such as an engine's.
+    """
+    state = ss.StateRoot.create(tmp_path / "state")
+    state.add_store(ss.KeyValue("many"), partitions=1)
+    with open_logged_store(state, "many", 0, backend="memory") as store:
+        store.store.put_all((b"%d" % number, b"") for number in range(9))
+        store.commit()
+    for arguments, code, lines in (
+        (["scan", str(state.path), "--json", "--limit", "2"], 0, 2),
+        (["scan", str(tmp_path / "nothing")], 1, 0),
+        (["scan"], 2, 0),
+    ):
+        command = f"exec {shlex.join([*_PROGRAM, *arguments])} 2>&-"
+        finished = subprocess.run(
+            ["/bin/sh", "-c", command], stdout=subprocess.PIPE, text=True, check=False
+        )
+
+        assert finished.returncode == code
+        assert [set(json.loads(line)) for line in finished.stdout.splitlines()] == [
+            {"key", "value", "partition"}
+        ] * lines
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["scan", "--help"], ["backends"]])
+def test_an_output_without_room_is_a_sentence(arguments: list[str]) -> None:
+    """What is printed before a command begins, help and version, ended with a traceback."""
+    command = f"exec {shlex.join([*_PROGRAM, *arguments])} >/dev/full"
+    finished = subprocess.run(
+        ["/bin/sh", "-c", command], stderr=subprocess.PIPE, text=True, check=False
+    )
+
+    assert finished.stderr == "statestores: cannot read or write: No space left on device\n"
+    assert finished.returncode == 1
+
+
 def test_colours_can_be_forbidden(root: Path, subtests: pytest.Subtests) -> None:
     """``NO_COLOR`` wins over a terminal that can show them."""
     forced = {"FORCE_COLOR": "1", "TERM": "xterm-256color"}
