@@ -104,17 +104,23 @@ def _store(cache_bytes: int, put: Callable[..., object] = _put_and_commit) -> It
 def _put_rows_and_commit(store: Any, start_ms: int, value: bytes | None) -> None:
     """Put windows that become rows before they are committed."""
     _put(store, start_ms, value)
-    list(store.fetch_range(KEYS[0]))
+    list(store.fetch_all(first_ms=start_ms))
     store.commit({})
 
 
 WAYS = {"by start": _put_and_commit, "by key": _put_rows_and_commit}
 
 
-def _found(store: Any) -> list[bytes | None]:
-    found = [store.fetch(key, start_ms) for start_ms in STARTS for key in KEYS]
+RANGES = [(None, None), (640, 700), (650, 650), (645, 799), (0, 641), (701, None)]
+
+
+def _found(store: Any) -> list[Any]:
+    found: list[Any] = [store.fetch(key, start_ms) for start_ms in STARTS for key in KEYS]
     for start_ms in STARTS:
         found += store.fetch_many(KEYS, [start_ms] * len(KEYS))
+    for bounds in RANGES:
+        found += [list(store.fetch_range(key, *bounds)) for key in KEYS[:3]]
+        found += [list(store.fetch_range(key, *bounds, reverse=True)) for key in KEYS[-1:]]
     return found
 
 
@@ -145,9 +151,9 @@ def test_a_fetch_shows_every_change(way: str, subtests: pytest.Subtests) -> None
             assert _found(store) == _found(twin)
 
 
-def _row_bytes(store: Any) -> int:
-    bytes_of_rows: int = store._spans._row_bytes + store._spans.starts.row_bytes
-    return bytes_of_rows
+def _value_bytes(store: Any) -> int:
+    bytes_of_values: int = store._spans._value_bytes + store._spans.starts.value_bytes
+    return bytes_of_values
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -155,14 +161,14 @@ def test_memory_for_rows_is_bounded(way: str, subtests: pytest.Subtests) -> None
     """What does not fit is names, from the earliest windows on."""
     with _store(12_000, WAYS[way]) as store:
         with subtests.test("the newest are kept"):
-            assert 0 < _row_bytes(store) <= 12_000
+            assert 0 < _value_bytes(store) <= 12_000
             assert 0 < _kept(store)[way] < len(KEYS) * len(STARTS)
             assert store.fetch_many(KEYS, [max(STARTS)] * 30) == [b"800"] * 30
         with subtests.test("what is put again and again counts once"):
             for _ in range(20):
                 _put_and_commit(store, 800, b"again")
 
-            assert 0 < _row_bytes(store) <= 12_000
+            assert 0 < _value_bytes(store) <= 12_000
             assert _kept(store)[way] >= len(KEYS)
         with subtests.test("the names are known"):
             before = len(list(store._engine.scan(HISTORY, b"\xff")))

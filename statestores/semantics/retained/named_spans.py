@@ -10,7 +10,10 @@ way, or else by the keys of rows. Invariants:
   from the engine alone, and nobody reads them;
 * of a span up to the *frontier* nothing is here: what was named there was named before this
   opening, or is forgotten;
-* a span is in one of the two forms, and never goes back to that by starts.
+* a span is in one of the two forms, and never goes back to that by starts;
+* from `whole_from_ms` on the engine has no row that is not kept by its start. During a commit, and
+  after one that has failed, there is no such time. Whatever names rows in another way, or gives
+  some up, moves it beyond their span.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,6 +40,9 @@ _BYTES_OF_A_NAME = 100
 _BYTES_OF_A_VALUE = 60
 """The same of a value, with what a place in a dictionary takes beyond one in a set."""
 
+NEVER_MS = 1 << 63
+"""Above every time."""
+
 _Staged = tuple[int, list[bytes], int, list[bytes], Sequence[bytes | None]]
 """A span, what is named there for the first time and its bytes; keys of rows to keep, values."""
 
@@ -51,24 +57,29 @@ class NamedSpans:
         "_frontier",
         "_kept_from",
         "_most_name_bytes",
-        "_most_row_bytes",
+        "_most_value_bytes",
         "_name_bytes",
         "_names",
-        "_row_bytes",
+        "_next_whole_from_ms",
         "_staged",
         "_staged_of_starts",
         "_staged_starts",
+        "_value_bytes",
         "rows",
         "span_ms",
         "starts",
         "takes_new",
+        "whole_from_ms",
     )
 
-    def __init__(self, retention_ms: int, most_name_bytes: int | None, most_row_bytes: int) -> None:
+    def __init__(
+        self, retention_ms: int, most_name_bytes: int | None, most_value_bytes: int
+    ) -> None:
         """Know nothing of what the store has.
 
-        *most_row_bytes* of memory are for rows, 0 if none are to be kept, and *most_name_bytes* for
-        names alone; ``None``: each put is that of a new row, and nothing need be remembered.
+        *most_name_bytes* of memory are for names; ``None``: each put is that of a new row, and
+        nothing need be remembered. *most_value_bytes* are for the rows of names, 0 if none are to
+        be kept.
         """
         self.span_ms = max(1, retention_ms // SPANS_PER_RETENTION)
         """How much time a span has: the one of a time is their quotient."""
@@ -80,7 +91,7 @@ class NamedSpans:
         """Whether to keep rows by their keys of spans of which none are kept so far."""
 
         self._most_name_bytes = most_name_bytes
-        self._most_row_bytes = most_row_bytes
+        self._most_value_bytes = most_value_bytes
         self.forget()
 
     def forget(self) -> None:
@@ -88,9 +99,11 @@ class NamedSpans:
         self.rows.clear()
         self.starts.forget()
         self._names: dict[int, set[bytes]] = {}
-        self._name_bytes = self._row_bytes = 0
+        self._name_bytes = self._value_bytes = 0
         self._frontier: int | None = None
         self._kept_from = 0
+        self.whole_from_ms = self._next_whole_from_ms = NEVER_MS
+        """From this time on all rows of the engine are kept by their start."""
         self._staged: list[_Staged] = []
         self._staged_starts: list[_StagedStart] = []
         self._staged_of_starts: list[tuple[int, bytes, bytes | None]] = []
@@ -102,6 +115,13 @@ class NamedSpans:
         self._staged_of_starts = []
         if self._frontier is None:
             self._frontier = committed_ms // self.span_ms
+            if self._most_value_bytes and self._most_name_bytes is not None:
+                self._next_whole_from_ms = (self._frontier + 1) * self.span_ms
+        self.whole_from_ms = NEVER_MS  # until this has succeeded, or all of it is forgotten
+
+    def name_otherwise(self, span: int) -> None:
+        """Note that some rows of *span* are named in another way than in a group by their start."""
+        self._next_whole_from_ms = max(self._next_whole_from_ms, (span + 1) * self.span_ms)
 
     @property
     def keeps_rows(self) -> bool:
@@ -110,7 +130,7 @@ class NamedSpans:
 
     @property
     def _takes_any(self) -> bool:
-        return self.takes_new and self._most_row_bytes > 0
+        return self.takes_new and self._most_value_bytes > 0
 
     def is_known(self, span: int) -> bool:
         """Return whether all that was named in *span* is here."""
@@ -122,6 +142,7 @@ class NamedSpans:
 
     def have_by_key(self, span: int, of: RetainedRows) -> None:
         """Have what is known of *span* by the keys of rows: some of them change in another way."""
+        self.name_otherwise(span)
         is_kept = self.starts.keeps(span)
         if is_kept is None:
             return
@@ -129,12 +150,12 @@ class NamedSpans:
         for start_ms, theirs in self.starts.pop(span):
             keys = of.data_keys_at(list(theirs), start_ms)
             rows.update(zip(keys, theirs.values(), strict=True))
+        self._name_bytes += _size_of(rows)
         if is_kept:
             self.rows[span] = rows
-            self._row_bytes += _size_of_rows(rows)
+            self._value_bytes += _bytes_of(rows)
         else:
             self._names[span] = set(rows)
-            self._name_bytes += _size_of(rows)
 
     def kept_values(
         self, keys: list[bytes], data_keys: list[bytes], times_ms: list[int]
@@ -197,7 +218,7 @@ class NamedSpans:
         span = start_ms // self.span_ms
         is_kept = self.starts.keeps(span)
         if is_kept is None:
-            is_kept = span >= self._kept_from and self._most_row_bytes > 0
+            is_kept = span >= self._kept_from and self._most_value_bytes > 0
         known, count = self.starts.take(start_ms, rows, is_kept=is_kept)
         fresh = data_keys
         if not count:
@@ -211,6 +232,8 @@ class NamedSpans:
 
     def unstage(self, fresh: Sequence[int]) -> None:
         """Have the starts that are staged without their newest names: so many of each."""
+        if any(fresh):
+            self.name_otherwise(self._staged_starts[-1][0])  # the others are of the same span
         staged = zip(self._staged_starts[-len(fresh) :], fresh, strict=True)
         self._staged_starts[-len(fresh) :] = [
             (span, start_ms, dict(islice(known.items(), len(known) - count)), sizes, is_kept)
@@ -237,16 +260,12 @@ class NamedSpans:
             if rows is None and changed:
                 names = self._names.pop(span, set())
                 rows = self.rows[span] = dict.fromkeys(names, NOT_KEPT)
-                moved = _size_of(names)
-                self._name_bytes -= moved
-                self._row_bytes += moved
-            size = fresh_bytes + _BYTES_OF_A_NAME * len(fresh)
+            self._name_bytes += fresh_bytes + _BYTES_OF_A_NAME * len(fresh)
             if rows is not None:
                 rows.update(zip(changed, values, strict=True))
-                self._row_bytes += size + _bytes_of(values)
+                self._value_bytes += total_bytes(list(values)) + _BYTES_OF_A_VALUE * len(values)
             else:
                 self._names.setdefault(span, set()).update(fresh)
-                self._name_bytes += size
         self._staged = []
         starts = self.starts
         for span, start_ms, known, sizes, is_kept in self._staged_starts:
@@ -256,52 +275,58 @@ class NamedSpans:
             if starts.keeps(start_ms // self.span_ms):
                 starts.rows[start_ms][key] = value
         self._staged_of_starts = []
-        if self._row_bytes + starts.row_bytes > self._most_row_bytes:
+        if self._value_bytes + starts.value_bytes > self._most_value_bytes:
             self._keep_fewer_rows()
         name_bytes = self._name_bytes + starts.name_bytes
         if self._most_name_bytes is not None and name_bytes > self._most_name_bytes:
             self._keep_fewer_names(self._most_name_bytes)
+        self.whole_from_ms = self._next_whole_from_ms
 
     def _keep_fewer_rows(self) -> None:
-        """Keep the names alone of the earliest spans, until the rows take a part of it."""
+        """Keep the names alone of the earliest spans, until the others take a part of it."""
         # Counted anew: what was replaced since is in the sum too.
-        sizes = {span: _size_of_rows(rows) for span, rows in self.rows.items()}
-        self._row_bytes = sum(sizes.values())
+        sizes = {span: _bytes_of(rows) for span, rows in self.rows.items()}
+        self._value_bytes = sum(sizes.values())
         starts = self.starts
         starts.count_anew()
         eighths = 6 if sizes else 7  # those by key are counted again and again
         for span in sorted([*sizes, *starts.kept_spans()]):
-            if self._row_bytes + starts.row_bytes <= self._most_row_bytes * eighths // 8:
+            if self._value_bytes + starts.value_bytes <= self._most_value_bytes * eighths // 8:
                 break
             if span in sizes:
-                names = self._names[span] = set(self.rows.pop(span))
-                self._name_bytes += _size_of(names)
-                self._row_bytes -= sizes[span]
+                self._names[span] = set(self.rows.pop(span))
+                self._value_bytes -= sizes[span]
             else:
                 starts.keep_names(span)
             self._kept_from = span + 1
+            self.name_otherwise(span)
 
     def _keep_fewer_names(self, most_bytes: int) -> None:
         """Forget the names of the earliest spans, until the others take no more than they may."""
         starts = self.starts
-        for span in sorted([*self._names, *(each for each in starts if not starts.keeps(each))]):
+        for span in sorted([*self._names, *self.rows, *starts]):
             if self._name_bytes + starts.name_bytes <= most_bytes:
                 break
             self._frontier = span
-            if span in self._names:
-                self._name_bytes -= _size_of(self._names.pop(span))
-            else:
-                starts.pop(span)
+            self._kept_from = max(self._kept_from, span + 1)
+            self.name_otherwise(span)
+            self._drop(span)
 
     def drop_expired(self, horizon_ms: int) -> None:
         """Forget the spans of which nothing is visible any more: nothing is put there again."""
         first = (horizon_ms + 1) // self.span_ms
-        for span in [span for span in self._names if span < first]:
-            self._name_bytes -= _size_of(self._names.pop(span))
-        for span in [span for span in self.rows if span < first]:
-            self._row_bytes -= _size_of_rows(self.rows.pop(span))
-        for span in [span for span in self.starts if span < first]:
+        for span in [span for span in (*self._names, *self.rows, *self.starts) if span < first]:
+            self._drop(span)
+
+    def _drop(self, span: int) -> None:
+        """Forget *span*, of which something is known."""
+        if span in self.starts:
             self.starts.pop(span)
+            return
+        rows = self.rows.pop(span, None)
+        if rows is not None:
+            self._value_bytes -= _bytes_of(rows)
+        self._name_bytes -= _size_of(self._names.pop(span) if rows is None else rows)
 
 
 def _size_of(names: Iterable[bytes]) -> int:
@@ -310,11 +335,6 @@ def _size_of(names: Iterable[bytes]) -> int:
     return sum(sizes) + _BYTES_OF_A_NAME * len(sizes)
 
 
-def _size_of_rows(rows: Rows) -> int:
-    """Return what *rows* take in memory, about."""
-    return _size_of(rows) + _bytes_of(list(rows.values()))
-
-
-def _bytes_of(values: Sequence[bytes | None]) -> int:
-    """Return what *values* take in memory, about."""
-    return total_bytes(list(values)) + _BYTES_OF_A_VALUE * len(values)
+def _bytes_of(rows: Rows) -> int:
+    """Return what the values of *rows* take in memory, about."""
+    return total_bytes(list(rows.values())) + _BYTES_OF_A_VALUE * len(rows)

@@ -6,9 +6,11 @@ what is known of the start: neither is it copied, nor need the names of rows be 
 * a key of a start is the name of a row that this opening has committed in a group of its span;
 * a row that is kept is as the engine has it, ``None`` where it has none. Where only the name is
   kept there is `NOT_KEPT`;
-* of each span, either all rows are kept or none: memory is given up by spans.
+* of each span, either all rows are kept or none: memory is given up by spans;
+* the starts of a span lie together in `order`, since a span is one stretch of time.
 """
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
@@ -74,21 +76,24 @@ class _Span:
 class NamedStarts:
     """Names and rows by start and key, and how much memory they take."""
 
-    __slots__ = ("_spans", "name_bytes", "row_bytes", "rows")
+    __slots__ = ("_spans", "name_bytes", "order", "rows", "value_bytes")
 
     def __init__(self) -> None:
         self.rows: dict[int, Rows] = {}
         """The rows by start and key. It is never replaced."""
+        self.order: list[int] = []
+        """The starts of all spans, ascending. It is never replaced."""
         self.forget()
 
     def forget(self) -> None:
         """Know nothing."""
         self.rows.clear()
+        self.order.clear()
         self._spans: dict[int, _Span] = {}
         self.name_bytes = 0
-        """What names take whose rows are not kept."""
-        self.row_bytes = 0
-        """What the others take, with their rows; at least."""
+        """What the names take."""
+        self.value_bytes = 0
+        """What the values of rows that are kept take, at most: one that was replaced is counted."""
 
     def __iter__(self) -> Iterator[int]:
         """Iterate over the spans of which something is known."""
@@ -135,41 +140,40 @@ class NamedStarts:
         name_bytes, value_bytes, values = sizes
         if start_ms not in known.starts:
             known.starts.add(start_ms)
+            insort(self.order, start_ms)
             name_bytes += _BYTES_OF_A_START
         self.rows[start_ms] = rows
         known.name_bytes += name_bytes
+        self.name_bytes += name_bytes
         if known.is_kept:
             known.value_bytes += value_bytes
             known.values += values
-            self.row_bytes += name_bytes + value_bytes
-        else:
-            self.name_bytes += name_bytes
+            self.value_bytes += value_bytes
 
     def pop(self, span: int) -> list[tuple[int, Rows]]:
         """Forget *span*; return its starts and rows."""
         known = self._spans.pop(span)
-        if known.is_kept:
-            self.row_bytes -= known.name_bytes + known.value_bytes
-        else:
-            self.name_bytes -= known.name_bytes
+        order = self.order
+        del order[bisect_left(order, min(known.starts)) : bisect_right(order, max(known.starts))]
+        self.name_bytes -= known.name_bytes
+        self.value_bytes -= known.value_bytes
         return [(start_ms, self.rows.pop(start_ms, {})) for start_ms in known.starts]
 
     def keep_names(self, span: int) -> None:
         """Keep the names of *span* alone."""
         known = self._spans[span]
-        self.row_bytes -= known.name_bytes + known.value_bytes
-        self.name_bytes += known.name_bytes
+        self.value_bytes -= known.value_bytes
         known.is_kept, known.value_bytes, known.values = False, 0, 0
         for start_ms in known.starts & self.rows.keys():
             self.rows[start_ms] = dict.fromkeys(self.rows[start_ms], NOT_KEPT)
 
     def count_anew(self) -> None:
-        """Leave out of `row_bytes` the values that were replaced since they came."""
+        """Leave out of `value_bytes` the values that were replaced since they came."""
         for known in self._spans.values():
             rows = [self.rows.get(start_ms, {}) for start_ms in known.starts]
             count = sum(map(len, rows))
             if count < known.values:
                 values = chain.from_iterable(each.values() for each in rows)
                 value_bytes = total_bytes(list(values)) + _BYTES_OF_A_VALUE * count
-                self.row_bytes -= known.value_bytes - value_bytes
+                self.value_bytes -= known.value_bytes - value_bytes
                 known.value_bytes, known.values = value_bytes, count

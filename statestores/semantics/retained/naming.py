@@ -195,7 +195,7 @@ class Naming:
     def _name_each(self, batch: Rows, horizon_ms: int) -> bytes:
         """Add a row of the index for each in *batch*; return the lowest time in the index."""
         visible = pack_time(max(0, horizon_ms + 1))
-        lowest = NEVER
+        lowest, highest = NEVER, b""
         data_keys = list(batch)
         for index_key, data_key in zip(self._rows.index_keys(data_keys), data_keys, strict=True):
             time = index_key[1 : 1 + TIME_BYTES]
@@ -209,6 +209,10 @@ class Naming:
                 batch[index_key] = None if batch[data_key] is None else b""
                 if time < lowest:  # noqa: PLR1730  # a call costs a tenth
                     lowest = time
+                if time > highest:  # noqa: PLR1730  # likewise
+                    highest = time
+        if highest:
+            self._spans.name_otherwise(int.from_bytes(highest) // self._spans.span_ms)
         return lowest
 
     def _at_once(

@@ -67,7 +67,7 @@ class EngineRetainedStore(OwnerReads):
         name_bytes: int | None,
         row_bytes: int = 0,
     ) -> None:
-        """Remember names of rows in *name_bytes* of memory, and committed rows in *row_bytes*."""
+        """Remember names of rows in *name_bytes* of memory, and values of them in *row_bytes*."""
         super().__init__(engine, specification, durability)
         self._rows = rows
         self._retention_ms = retention_ms

@@ -1,7 +1,7 @@
 """The window store over an engine: rows whose time is the window's start."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from statestores.semantics.every_kind.arguments import (
     MAX_TIME_MS,
@@ -16,8 +16,6 @@ from statestores.semantics.every_kind.arguments import (
 )
 from statestores.semantics.retained.checked_changes import columns_of_windows
 from statestores.semantics.retained.column_rows import ColumnRows, RetainedBatch
-from statestores.semantics.retained.named_starts import NOT_KEPT
-from statestores.semantics.retained.owner_reads import ABSENT
 from statestores.semantics.retained.reads import PendingRows
 from statestores.semantics.retained.rows import SUFFIX_BYTES, RetainedRows, unnumbered_key
 from statestores.semantics.retained.rows_by_start import (
@@ -28,11 +26,10 @@ from statestores.semantics.retained.rows_by_start import (
     flat_rows,
     starts_of,
 )
-from statestores.semantics.retained.store import EngineRetainedStore
+from statestores.semantics.retained.window_owner_reads import OwnerWindowReads
 from statestores.semantics.retained.window_reads import (
     CommittedWindows,
     UncommittedWindows,
-    WindowReads,
 )
 from statestores.semantics.rows.closed_rows import ClosedRows
 from statestores.semantics.rows.layout import DATA
@@ -58,7 +55,7 @@ _OFTEN = 2
 """A start that comes so often, on average, is packed once for all of its rows."""
 
 
-class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, bytes]):
+class EngineWindowStore(OwnerWindowReads, WindowStore[bytes, bytes]):
     """A window store of bytes over any engine."""
 
     _times_bytes: ClassVar[int] = 8
@@ -71,9 +68,9 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
         cache_bytes: int = DEFAULT_READ_CACHE_BYTES,
         memory_bytes: int = DEFAULT_READ_CACHE_BYTES,
     ) -> None:
-        """Keep committed rows in up to *cache_bytes*.
+        """Keep values of committed rows in up to *cache_bytes*.
 
-        In *memory_bytes* it remembers names of other rows.
+        In *memory_bytes* it remembers the names of rows.
         """
         has_number = specification.retain_duplicates
         rows = RetainedRows(has_number=has_number)
@@ -88,9 +85,8 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
         self._has_number = has_number
         self._gets_before = 0  # how often the engine had been asked by the last commit
         self._committed = self._spans.rows
-        """Committed rows by the span of their start, without those that have expired."""
         self._by_committed_start = self._spans.starts.rows
-        """Others by their start and key."""
+        self._committed_starts = self._spans.starts.order
         self._span_ms = self._spans.span_ms
         self._by_start: RowsByStart = {}
         self._newest_rows: dict[bytes, bytes | None] = {}
@@ -232,60 +228,6 @@ class EngineWindowStore(EngineRetainedStore, WindowReads, WindowStore[bytes, byt
         return accepted
 
     # Reads.
-
-    def fetch(self, key: bytes, start_ms: int) -> bytes | None:  # noqa: C901  # a call is a tenth
-        if type(key) is not bytes or type(start_ms) is not int or not 0 <= start_ms <= MAX_TIME_MS:
-            check_key(key)
-            check_time("start_ms", start_ms)
-        if self._has_number:
-            return super().fetch(key, start_ms)
-        # `_visible_value`, written out: its calls are a tenth of a fetch. A store that is closed
-        # refuses to say whether something is pending.
-        found, data_key = None, b""
-        if self._by_start and start_ms in self._by_start and key in self._by_start[start_ms]:
-            found = self._by_start[start_ms][key]
-        elif self._pending and (data_key := unnumbered_key(key, start_ms)) in self._pending:
-            found = self._pending[data_key]
-        elif start_ms > self._horizon:
-            if start_ms in self._by_committed_start:
-                found = self._by_committed_start[start_ms].get(key, NOT_KEPT)
-                if found is not NOT_KEPT:
-                    return found
-            if not data_key:
-                data_key = (
-                    DATA + key.replace(b"\x00", b"\x00\xff") + start_ms.to_bytes(SUFFIX_BYTES)
-                )
-            if self._committed:
-                rows = self._committed.get(start_ms // self._span_ms)
-                found = rows.get(data_key, NOT_KEPT) if rows else NOT_KEPT
-                if found is not NOT_KEPT:
-                    return found
-            self._engine_gets += 1
-            return self._engine_get(data_key)
-        if start_ms > self._horizon:
-            return found
-        self._below_horizon += 1
-        return None
-
-    def _known_values(
-        self, keys: list[bytes], data_keys: list[bytes], times_ms: list[int]
-    ) -> list[Any] | None:
-        found = super()._known_values(keys, data_keys, times_ms)
-        nothing: dict[bytes, bytes | None] = {}
-        if (by_start := self._by_start) and found is not None:
-            rows = [by_start.get(start_ms, nothing) for start_ms in times_ms]
-            found = [
-                waiting.get(key, each) for waiting, key, each in zip(rows, keys, found, strict=True)
-            ]
-        if self._committed or self._by_committed_start:
-            kept: list[Any] = self._spans.kept_values(keys, data_keys, times_ms)
-            kept = [ABSENT if each is NOT_KEPT else each for each in kept]
-            if found is None:
-                return kept
-            found = [
-                other if each is ABSENT else each for each, other in zip(found, kept, strict=True)
-            ]
-        return found
 
     def read_only(
         self, isolation: Isolation | str = Isolation.READ_COMMITTED

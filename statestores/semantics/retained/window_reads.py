@@ -75,8 +75,14 @@ class WindowReads(RetainedReads, ReadOnlyWindowStore[bytes, bytes]):
             or not 0 <= first_ms <= last_ms <= MAX_TIME_MS
         ):
             check_time_range(first_ms, last_ms)
+        return self._owner.count_iterator(self._records_of(key, first_ms, last_ms, reverse=reverse))
+
+    def _records_of(
+        self, key: bytes, first_ms: int | None, last_ms: int | None, *, reverse: bool
+    ) -> Generator[WindowRecord[bytes, bytes], None, None]:
+        """Return what `fetch_range` yields; the arguments but *reverse* were checked."""
         rows = self._visible_rows_of(key, first_ms, last_ms, reverse=reverse)
-        return self._owner.count_iterator(self._records(rows, key))
+        return self._records(rows, key)
 
     def fetch_all(
         self,
