@@ -27,6 +27,20 @@ def test_a_batch_is_sorted_where_that_pays() -> None:
     assert list(in_write_order(ordered)) == list(ordered.items())
 
 
+def test_pairs_in_order_are_no_order() -> None:
+    """A commit of extended sessions was not sorted: each is removed, and put with a later end.
+
+    The batch was looked at in places an even number of changes apart, and so between the two
+    changes of a session alone, which always ascend; RocksDB's write took 1.35 of its time.
+    """
+    keys = DICE.sample(range(100_000), ORDERED_FROM)
+    batch: dict[bytes, bytes | None] = {}
+    for key in keys:
+        batch |= {b"%08d removed" % key: None, b"%08d without" % key: b"x"}
+
+    assert list(in_write_order(batch)) == sorted(batch.items())
+
+
 @pytest.mark.spec("ENG-2")
 @pytest.mark.parametrize("backend", ["rocksdb", "leveldb"])
 def test_large_batches_leave_the_last_of_each_key(backend: str, tmp_path: Path) -> None:
