@@ -17,6 +17,9 @@ from statestores.spi import Changes, Durability, Session
 from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, KeptOpen, Moment
 
 KEYS = (b"a", b"a\x00", b"b")
+TIMES = [(0, 10), (20, 30), (40, 100), (90, 110), (95, 115), (50, 100), (40, 120)]
+"""Start and end of sessions that some key has, or has at some time, and of others."""
+
 SESSION = Session("sessions", retention_ms=1_000)
 
 
@@ -71,11 +74,13 @@ def _store(cache_bytes: int) -> Iterator[Any]:
         yield store
 
 
-def _found(store: Any, earliest_ms: int | None) -> list[list[Any]]:
-    return [list(store.find_sessions(key, earliest_ms, 1_200)) for key in KEYS]
+def _found(store: Any, earliest_ms: int | None) -> list[Any]:
+    found: list[Any] = [list(store.find_sessions(key, earliest_ms, 1_200)) for key in KEYS]
+    found += [store.fetch_session(key, *times) for key in KEYS for times in TIMES]
+    return found
 
 
-@pytest.mark.spec("SES-10")
+@pytest.mark.spec("SES-9", "SES-10")
 def test_a_search_shows_every_change(subtests: pytest.Subtests) -> None:
     """After each change of a store a search finds what it finds without anything in memory."""
     for what, change in CHANGES.items():
@@ -99,7 +104,7 @@ def test_memory_for_sessions_is_bounded() -> None:
     """Of a key the newest sessions are kept, of keys those that were used last."""
     cache = SessionCache(10_000)
     for number in range(100):
-        cache.keep(b"%03d" % number, 0, [(end, 0, b"v" * 100) for end in range(5)])
+        cache.keep(b"%03d" % number, 0, tuple((end, 0, b"v" * 100) for end in range(5)))
 
     assert 0 < cache._held_bytes <= 10_000
     assert list(cache.by_key)[-1] == b"099"
@@ -110,6 +115,21 @@ def test_memory_for_sessions_is_bounded() -> None:
     cache.drop(list(cache.by_key))
 
     assert cache._held_bytes == 0
+
+
+@pytest.mark.spec("SES-9")
+def test_sessions_in_memory_are_fetched_from_there() -> None:
+    """Also to say that there is none: the engine is asked for what ends before those alone."""
+    with _store(1 << 20) as store:
+        list(store.find_sessions(b"a", 31, 1_200))
+        before = store._engine_gets
+        for times in TIMES[2:]:
+            store.fetch_session(b"a", *times)
+
+        assert store.fetch_session(b"a", 90, 110) == b"pending"
+        assert store._engine_gets == before
+        assert store.fetch_session(b"a", 20, 30) == b"2"
+        assert store._engine_gets == before + 1
 
 
 @pytest.mark.spec("SES-8")

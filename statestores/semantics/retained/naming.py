@@ -184,11 +184,12 @@ class Naming:
                 lowest = min(lowest, time)
             if single:
                 index_keys = self._rows.index_keys(single)
-                index.update(dict.fromkeys(index_keys, b""))
                 if has_deletions:
-                    for index_key, data_key in zip(index_keys, single, strict=True):
-                        if batch[data_key] is None:
-                            index[index_key] = None
+                    theirs = in_order if single is keys and in_order else map(batch.get, single)
+                    names = [None if value is None else b"" for value in theirs]
+                    index.update(zip(index_keys, names, strict=True))
+                else:
+                    index.update(dict.fromkeys(index_keys, b""))
                 lowest = min(lowest, min(index_keys)[1 : 1 + TIME_BYTES])
         return index, next_group, lowest
 
@@ -271,6 +272,8 @@ class Naming:
         if not self._spans.is_known(span):
             return [], keys
         known = self._spans.names_of(span)
+        if known is None and self._is_dying:
+            return [], keys
         fresh = keys
         if known is not None and not known.isdisjoint(keys):
             fresh = [key for key in keys if key not in known]

@@ -5,7 +5,7 @@ its engine and its pending rows, a facade from the engine alone, or from both.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from itertools import chain
 from typing import Any
 
@@ -60,11 +60,13 @@ class RetainedReads(ABC):
 
     _rows: RetainedRows
     _retention_ms: int
+    count_iterator: Callable[[Generator[Any, None, None]], Generator[Any, None, None]]
+    """As of the store itself."""
 
     @property
     @abstractmethod
     def _owner(self) -> EngineStore[Any, Any]:
-        """The store itself, which ends the iterators when it is closed, and counts them."""
+        """The store itself, which ends the iterators when it is closed."""
 
     @abstractmethod
     def _visible_value(self, data_key: bytes, time_ms: int) -> bytes | None:
@@ -137,6 +139,7 @@ class CommittedRetained(RetainedReads, TimedFacade):
         super().__init__(store, engine)
         self._rows = rows
         self._retention_ms = retention_ms
+        self.count_iterator = store.count_iterator
 
     @property
     def _owner(self) -> EngineStore[Any, Any]:

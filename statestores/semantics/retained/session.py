@@ -82,8 +82,21 @@ class SessionReads(RetainedReads, ReadOnlySessionStore[bytes, bytes]):
             or not 0 <= latest_start_ms <= MAX_TIME_MS
         ):
             _check_overlap(earliest_end_ms, latest_start_ms)
+        return self.count_iterator(
+            self._records_of(key, earliest_end_ms, latest_start_ms, reverse=reverse)
+        )
+
+    def _records_of(
+        self,
+        key: bytes,
+        earliest_end_ms: int | None,
+        latest_start_ms: int | None,
+        *,
+        reverse: bool,
+    ) -> Generator[SessionRecord[bytes, bytes], None, None]:
+        """Return what `find_sessions` yields; the arguments but *reverse* were checked."""
         rows = self._visible_rows_of(key, earliest_end_ms, None, reverse=reverse)
-        return self._owner.count_iterator(self._records(rows, latest_start_ms, key))
+        return self._records(rows, latest_start_ms, key)
 
     def find_all_sessions(
         self,
@@ -98,7 +111,7 @@ class SessionReads(RetainedReads, ReadOnlySessionStore[bytes, bytes]):
         _check_overlap(earliest_end_ms, latest_start_ms)
         rows = self._visible_rows(first_key, last_key, earliest_end_ms, None, reverse=reverse)
         key = first_key if first_key == last_key else None
-        return self._owner.count_iterator(self._records(rows, latest_start_ms, key))
+        return self.count_iterator(self._records(rows, latest_start_ms, key))
 
     def find_sessions_by_end(
         self,
@@ -112,7 +125,7 @@ class SessionReads(RetainedReads, ReadOnlySessionStore[bytes, bytes]):
         check_time_range(first_ms, last_ms)
         check_key_range(first_key, last_key)
         rows = self._visible_rows(first_key, last_key, first_ms, last_ms, reverse=reverse)
-        return self._owner.count_iterator(self._records(rows, None))
+        return self.count_iterator(self._records(rows, None))
 
     def _records(
         self, rows: Iterable[Row], latest_start_ms: int | None, key: bytes | None = None
@@ -242,23 +255,25 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
 
     # Reads.
 
-    def find_sessions(
+    def fetch_session(self, key: bytes, start_ms: int, end_ms: int) -> bytes | None:
+        check_key(key)
+        check_session(start_ms, end_ms)
+        newest = self._cached.get(key)
+        if newest is None or end_ms < newest[0] or end_ms <= self._horizon:
+            return self._visible_value(self._rows.data_key(key, end_ms, start_ms), end_ms)
+        for end, start, value in newest[1]:
+            if end == end_ms and start == start_ms:
+                return value
+        return None
+
+    def _records_of(
         self,
         key: bytes,
-        earliest_end_ms: int | None = None,
-        latest_start_ms: int | None = None,
+        earliest_end_ms: int | None,
+        latest_start_ms: int | None,
         *,
-        reverse: bool = False,
-    ) -> Iterator[SessionRecord[bytes, bytes]]:
-        if type(key) is not bytes:
-            check_key(key)
-        if (
-            type(earliest_end_ms) is not int
-            or type(latest_start_ms) is not int
-            or not 0 <= earliest_end_ms <= MAX_TIME_MS
-            or not 0 <= latest_start_ms <= MAX_TIME_MS
-        ):
-            _check_overlap(earliest_end_ms, latest_start_ms)
+        reverse: bool,
+    ) -> Generator[SessionRecord[bytes, bytes], None, None]:
         newest = self._cached.get(key)
         low_ms = self._horizon + 1
         if earliest_end_ms is not None and earliest_end_ms > low_ms:
@@ -266,20 +281,21 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         if newest is not None and newest[0] <= low_ms and reverse is False:
             sessions = newest[1]
             if sessions and sessions[0][0] < low_ms:
-                sessions = [each for each in sessions if each[0] >= low_ms]
-            return self.count_iterator(self._found(key, sessions, latest_start_ms))
+                sessions = tuple([each for each in sessions if each[0] >= low_ms])
+            return self._found(key, sessions, latest_start_ms)
         rows = self._visible_rows_of(key, earliest_end_ms, None, reverse=reverse)
         if reverse or not isinstance(rows, list) or not self._cache.takes_next():
-            return self.count_iterator(self._records(rows, latest_start_ms, key))
-        sessions = []
+            return self._records(rows, latest_start_ms, key)
+        read: list[Found] = []
         for data_key, value in rows:
             end_ms, start_ms = unpack_times_from(data_key, -_TIMES_BYTES)
-            sessions.append((end_ms, start_ms, value))
+            read.append((end_ms, start_ms, value))
+        sessions = tuple(read)
         self._cache.keep(key, low_ms, sessions)
-        return self.count_iterator(self._found(key, sessions, latest_start_ms))
+        return self._found(key, sessions, latest_start_ms)
 
     def _found(
-        self, key: bytes, sessions: list[Found], latest_start_ms: int | None
+        self, key: bytes, sessions: tuple[Found, ...], latest_start_ms: int | None
     ) -> Generator[SessionRecord[bytes, bytes], None, None]:
         """Yield those of *sessions* that start by *latest_ms*, as long as the store is open."""
         for end_ms, start_ms, value in sessions:
@@ -287,7 +303,8 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
                 self.check_open()
             if latest_start_ms is None or start_ms <= latest_start_ms:
                 yield new_record(SessionRecord, (key, start_ms, end_ms, value))
-        self.check_open()
+        if not self._open:
+            self.check_open()
 
     def read_only(
         self, isolation: Isolation | str = Isolation.READ_COMMITTED

@@ -75,7 +75,7 @@ class WindowReads(RetainedReads, ReadOnlyWindowStore[bytes, bytes]):
             or not 0 <= first_ms <= last_ms <= MAX_TIME_MS
         ):
             check_time_range(first_ms, last_ms)
-        return self._owner.count_iterator(self._records_of(key, first_ms, last_ms, reverse=reverse))
+        return self.count_iterator(self._records_of(key, first_ms, last_ms, reverse=reverse))
 
     def _records_of(
         self, key: bytes, first_ms: int | None, last_ms: int | None, *, reverse: bool
@@ -96,7 +96,7 @@ class WindowReads(RetainedReads, ReadOnlyWindowStore[bytes, bytes]):
         check_time_range(first_ms, last_ms)
         check_key_range(first_key, last_key)
         rows = self._visible_rows(first_key, last_key, first_ms, last_ms, reverse=reverse)
-        return self._owner.count_iterator(self._records(rows))
+        return self.count_iterator(self._records(rows))
 
     def _records(
         self, rows: Iterable[Row], key: bytes | None = None
