@@ -104,7 +104,7 @@ def test_memory_for_sessions_is_bounded() -> None:
     """Of a key the newest sessions are kept, of keys those that were used last."""
     cache = SessionCache(10_000)
     for number in range(100):
-        cache.keep(b"%03d" % number, 0, tuple((end, 0, b"v" * 100) for end in range(5)))
+        cache.keep(b"%03d" % number, 0, [(end, 0, b"v" * 100) for end in range(5)])
 
     assert 0 < cache._held_bytes <= 10_000
     assert list(cache.by_key)[-1] == b"099"

@@ -281,21 +281,20 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         if newest is not None and newest[0] <= low_ms and reverse is False:
             sessions = newest[1]
             if sessions and sessions[0][0] < low_ms:
-                sessions = tuple([each for each in sessions if each[0] >= low_ms])
+                sessions = [each for each in sessions if each[0] >= low_ms]
             return self._found(key, sessions, latest_start_ms)
         rows = self._visible_rows_of(key, earliest_end_ms, None, reverse=reverse)
         if reverse or not isinstance(rows, list) or not self._cache.takes_next():
             return self._records(rows, latest_start_ms, key)
-        read: list[Found] = []
+        sessions = []
         for data_key, value in rows:
             end_ms, start_ms = unpack_times_from(data_key, -_TIMES_BYTES)
-            read.append((end_ms, start_ms, value))
-        sessions = tuple(read)
+            sessions.append((end_ms, start_ms, value))
         self._cache.keep(key, low_ms, sessions)
         return self._found(key, sessions, latest_start_ms)
 
     def _found(
-        self, key: bytes, sessions: tuple[Found, ...], latest_start_ms: int | None
+        self, key: bytes, sessions: list[Found], latest_start_ms: int | None
     ) -> Generator[SessionRecord[bytes, bytes], None, None]:
         """Yield those of *sessions* that start by *latest_ms*, as long as the store is open."""
         for end_ms, start_ms, value in sessions:

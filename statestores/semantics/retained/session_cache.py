@@ -17,8 +17,9 @@ from statestores.semantics.rows.row_cache import KEEP_ONE_IN
 Found = tuple[int, int, bytes]
 """End, start and value of a session. Those of a key are sorted: no two have the same times."""
 
-Newest = tuple[int, tuple[Found, ...]]
-"""All sessions of a key that end at a time or later, and that time."""
+Newest = tuple[int, list[Found]]
+"""All sessions of a key that end at a time or later, and that time. The list is never changed:
+iterators go through it."""
 
 MOST_SESSIONS = 2
 """Of each key so many are kept: an event meets the last one, or one that ended just before it."""
@@ -53,7 +54,7 @@ class SessionCache:
         self._misses += 1
         return not self._misses % KEEP_ONE_IN
 
-    def keep(self, key: bytes, from_ms: int, sessions: tuple[Found, ...]) -> None:
+    def keep(self, key: bytes, from_ms: int, sessions: list[Found]) -> None:
         """Take all *sessions* of *key* that end at *from_ms* or later, which were just read."""
         if len(sessions) > MOST_SESSIONS:
             from_ms = sessions[-MOST_SESSIONS - 1][0] + 1
@@ -75,27 +76,22 @@ class SessionCache:
             self.by_key[key] = before
             return
         held = self._held_bytes
-        # Whoever merges events puts behind the newest session, or takes that one away.
-        if sessions and sessions[-1][0] >= end_ms:
-            kept: list[Found] = []
-            for each in sessions:
-                if each[0] == end_ms and each[1] == start_ms:
-                    held -= SESSION_OVERHEAD_BYTES + len(each[2])
-                else:
-                    kept.append(each)
-            sessions = tuple(kept)
+        kept: list[Found] = []
+        for each in sessions:
+            if each[0] == end_ms and each[1] == start_ms:
+                held -= SESSION_OVERHEAD_BYTES + len(each[2])
+            else:
+                kept.append(each)
         if value is not None:
             held += SESSION_OVERHEAD_BYTES + len(value)
-            sessions = (*sessions, (end_ms, start_ms, value))
-            if len(sessions) > 1:
-                if sessions[-2][0] >= end_ms:
-                    sessions = tuple(sorted(sessions))
-                if len(sessions) > MOST_SESSIONS:
-                    oldest = sessions[0]
-                    sessions = sessions[1:]
+            kept.append((end_ms, start_ms, value))
+            if len(kept) > 1:
+                kept.sort()
+                if len(kept) > MOST_SESSIONS:
+                    oldest = kept.pop(0)
                     held -= SESSION_OVERHEAD_BYTES + len(oldest[2])
                     from_ms = oldest[0] + 1
-        self.by_key[key] = from_ms, sessions
+        self.by_key[key] = from_ms, kept
         self._held_bytes = held
         if held > self._capacity_bytes:
             self._make_room()
@@ -128,7 +124,7 @@ class SessionCache:
             by_key.update(kept)
 
 
-def _taken(key: bytes, sessions: tuple[Found, ...]) -> int:
+def _taken(key: bytes, sessions: list[Found]) -> int:
     """Return what *sessions* of *key* take in memory, about."""
     size = KEY_OVERHEAD_BYTES + len(key) + SESSION_OVERHEAD_BYTES * len(sessions)
     for session in sessions:
