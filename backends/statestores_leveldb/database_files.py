@@ -13,6 +13,7 @@ from statestores_leveldb.log_records import (
     packed_changes,
     read_batches,
     read_manifest,
+    zeros_before_more,
 )
 
 _LOG = re.compile(r"(\d+)\.log")
@@ -25,8 +26,9 @@ def check_completeness(directory: Path) -> None:
     """Raise when files are missing whose absence LevelDB would not notice.
 
     Measured with LevelDB 1.22, also with paranoid checks: without ``CURRENT`` it starts an empty
-    database and removes the old files. Without a log that the manifest needs, or with changes
-    missing between two logs, it opens with a hole in the data. The last happens through nobody's
+    database and removes the old files. Without a log that the manifest needs, with zeros in the
+    place of records, or with changes missing between two logs, it opens with a hole in the data.
+    The last happens through nobody's
     fault: if the power fails while a full log is being turned into a sorted file, and nothing had
     waited for the disk, the old log may be lost while the new one is there (ENG-27).
 
@@ -64,7 +66,24 @@ def _missing(directory: Path) -> str | None:
     logs = [number for number in log_numbers(directory) if number >= state.log_number]
     if state.log_number and state.log_number not in logs:
         return f"the log {state.log_number:06d}.log is gone"
-    expected = state.last_sequence + 1
+    paths = [manifest, *(_log_path(directory, number) for number in logs)]
+    return _skipped(paths) or _missing_between(directory, logs, state.last_sequence + 1)
+
+
+def _skipped(paths: Iterable[Path]) -> str | None:
+    """Return in words what LevelDB would leave out of one of *paths*, or ``None``."""
+    for path in paths:
+        zeros = zeros_before_more(path)
+        if zeros is not None:
+            return f"{path.name} has zeros at byte {zeros}, and more after them"
+    return None
+
+
+def _missing_between(directory: Path, logs: list[int], expected: int) -> str | None:
+    """Return in words what is missing before or between *logs*, or ``None``.
+
+    They should begin with change *expected*.
+    """
     for number in logs:
         batches = read_batches(_log_path(directory, number))
         first, following = next(batches, (expected, expected))

@@ -14,6 +14,7 @@ from struct import Struct
 
 _BLOCK_BYTES = 32 * 1024
 _RECORD_HEADER = Struct("<IHB")  # checksum, length, type
+_ZERO_HEADER = bytes(_RECORD_HEADER.size)
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
 _BATCH_HEADER = Struct("<QI")  # sequence number of the first change, number of changes
@@ -61,6 +62,26 @@ def last_changes(path: Path) -> bytes | None:
     for last in _records(path):  # noqa: B007  # the last one is wanted
         pass
     return None if last is None else last[_BATCH_HEADER.size :]
+
+
+def zeros_before_more(path: Path) -> int | None:
+    """Return where the file at *path* has zeros for a record, and something else after them.
+
+    LevelDB takes such a record for room that was reserved. It skips the rest of the block, and
+    reports nothing: where the next block begins with a record, the changes between are a hole.
+    Zeros up to the end are what a power failure may leave, and end the file.
+    """
+    content = path.read_bytes()
+    if _ZERO_HEADER not in content:
+        return None
+    for block in range(0, len(content), _BLOCK_BYTES):
+        position, end = block, min(block + _BLOCK_BYTES, len(content))
+        while position + _RECORD_HEADER.size <= end:
+            _, length, kind = _RECORD_HEADER.unpack_from(content, position)
+            begin, position = position, position + _RECORD_HEADER.size + length
+            if length == kind == 0:  # the zeros may begin within the checksum
+                return begin if content[position:].strip(b"\0") else None
+    return None
 
 
 def packed_changes(changes: Iterable[tuple[bytes, bytes | None]]) -> bytes:

@@ -100,6 +100,41 @@ class TestMissingFiles:
             LevelDBEngine.open(tmp_path)
 
 
+class TestZeros:
+    """Zeros in a log or a manifest, which LevelDB takes for room that was reserved."""
+
+    @pytest.fixture
+    def left(self, tmp_path: Path) -> Path:
+        """Give what a process leaves after eighty batches of 512 bytes each."""
+        with LevelDBEngine.open(tmp_path / "live") as engine:
+            for number in range(80):
+                engine.apply({b"%02d" % number: b"v" * 487}, Durability.POWER_LOSS)
+            return shutil.copytree(tmp_path / "live", tmp_path / "left")
+
+    @pytest.mark.spec("ENG-14", "ENG-27")
+    def test_no_batches_are_missing_before_others(self, left: Path) -> None:
+        """A page of zeros hid thirty batches, and the store opened with those of the next block.
+
+        LevelDB skips the rest of a block in which a record is zeros, says nothing, and goes on with
+        the next. Here each block begins with a whole batch.
+        """
+        (log,) = left.glob("*.log")
+        data = log.read_bytes()
+        log.write_bytes(data[: 10 * 512] + bytes(512) + data[11 * 512 :])
+        with pytest.raises(StoreCorruptedError, match="zeros at byte 5120"):
+            LevelDBEngine.open(left)
+
+    @pytest.mark.spec("ENG-36")
+    @pytest.mark.parametrize("begin", [10 * 512, 10 * 512 + 3, 64 * 512])
+    def test_zeros_to_the_end_are_the_end(self, left: Path, begin: int) -> None:
+        """Between two batches, within a checksum, and where a block ends."""
+        (log,) = left.glob("*.log")
+        data = log.read_bytes()
+        log.write_bytes(data[:begin] + bytes(len(data) - begin))
+        with LevelDBEngine.open(left) as engine:
+            assert len(list(engine.scan(b""))) == begin // 512
+
+
 class TestTwoLogs:
     """The moment in which a full log is being turned into a sorted file and a new one exists."""
 
