@@ -67,10 +67,10 @@ class _Reader:
             while len(block) - position >= _HEADER_BYTES:
                 length = int.from_bytes(block[position + 4 : position + 6], "little")
                 kind = block[position + 6]
-                if kind == 0 and length == 0:
-                    zeros = self._only_zeros(block[position:])
-                    return self._result(damage=None if zeros else offset + position)
                 start = position + _HEADER_BYTES
+                if kind == 0 and length == 0:  # the zeros may begin within the checksum
+                    zeros = self._only_zeros(block[start:])
+                    return self._result(damage=None if zeros else offset + position)
                 end = start + length
                 follows = kind in (_MIDDLE, _LAST)
                 if not _FULL <= kind <= _LAST or follows != self._in_pieces or end > _BLOCK_BYTES:
