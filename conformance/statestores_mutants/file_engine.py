@@ -24,6 +24,7 @@ from statestores.errors import (
     StoreCorruptedError,
 )
 from statestores.files.directory_lock import DirectoryLock
+from statestores.files.plain_files import check_plain_files
 from statestores.spi import Capabilities, Durability, WriteBatch, parse_options
 from statestores_memory import MemoryEngine, MemoryOptions
 
@@ -65,6 +66,7 @@ class FileEngine(MemoryEngine):
     @classmethod
     def open(cls, path: str | PathLike[str], options: Mapping[str, object] | None = None) -> Self:
         parse_options(MemoryOptions, options)
+        check_plain_files(Path(path))
         lock = cls.acquire_lock(Path(path))
         try:
             return cls(Path(path), lock)
@@ -122,7 +124,11 @@ class FileEngine(MemoryEngine):
             raise StoreCorruptedError(f"{str(path)!r} is missing; restore the engine")
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            created.touch()
+            try:
+                created.touch()
+            except OSError:
+                os.close(descriptor)
+                raise
         except OSError as error:
             raise StorageError(f"cannot open {str(path)!r}: {error.strerror}") from error
         return descriptor

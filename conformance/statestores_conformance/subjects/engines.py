@@ -35,6 +35,11 @@ def durability_of(engine: Engine) -> Durability:
     return Durability.PROCESS_CRASH
 
 
+def open_into(opened: list[Engine], open_engine: OpenEngine, path: Path) -> None:
+    """Add the engine at *path* to *opened*: whoever fails or interrupts this call has none then."""
+    opened.append(open_engine(path))
+
+
 class Engines:
     """Opens engines below one directory and remembers them, so that a failed test closes them."""
 

@@ -23,6 +23,7 @@ from statestores_conformance.engine.disk.altered_files import (
     with_a_flipped_bit,
     with_what_is_gone,
 )
+from statestores_conformance.engine.disk.log_pages import LogPageTests
 from statestores_conformance.engine.disk.replaced_files import ReplacedFileTests
 from statestores_conformance.intensity import seed, trials
 from statestores_conformance.promises import skip_unless_promised
@@ -49,6 +50,7 @@ _LETTERS = 6
 """How many pages, and letters of each file, have a bit flipped."""
 _SHORT = 128
 """The length of files of which each third byte is worth a try: names, sums, lists of files."""
+_LATER = {b"later still": b"v"}
 _LARGE = 8192
 """Smaller files have no middle that is sure to be data."""
 
@@ -58,7 +60,7 @@ _LONG_KEY = b"%04d" + b"k" * 140
 
 
 @pytest.mark.level("fault-proof")
-class EngineDamageTests(ReplacedFileTests):
+class EngineDamageTests(ReplacedFileTests, LogPageTests):
     """What an engine does with files that somebody else has changed."""
 
     @pytest.fixture
@@ -260,10 +262,12 @@ def _check_flips(
                 got = [pair for pair, value in zip(states[-1], values, strict=True) if value]
                 assert got in states, what
                 found = pairs_of(opened)
+                assert found in states, what
+                # What is said to be whole is written in the way in which it is read.
+                opened.apply(_LATER, durability_of(opened))
+                assert opened.get_many(list(_LATER)) == list(_LATER.values()), what
         except StoreCorruptedError:
             continue
-
-        assert found in states, what
 
 
 def _check_what_a_second_death_leaves(left: Path, content: Pairs, open_engine: OpenEngine) -> None:

@@ -4,8 +4,10 @@ import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import product
 from pathlib import Path
+from threading import Timer
 from typing import NamedTuple
 
 import pytest
@@ -30,6 +32,8 @@ _FIRST_LIFE = 18
 """How many of the batches are applied in the first of two lives."""
 _VALUE_BYTES = 400
 """The length of the one value of a batch, of which nothing can be left out: it is random."""
+_LONGEST_WAIT_S = 20.0
+"""Nobody comes to a pipe sooner, so that no slow opening is taken for one that waits."""
 _TOLD_BY = 16
 """So many bytes of a value in a file, and the file has it."""
 
@@ -105,6 +109,24 @@ class ReplacedFileTests(EngineFixtures):
                 allowed = life.states[-1 - -(-lost // _VALUE_BYTES) :]
 
                 assert found in allowed or isinstance(found, StoreCorruptedError), damaged
+
+    @pytest.mark.spec("ENG-14", "ENG-28")
+    def test_a_pipe_in_a_file_s_place_is_not_waited_for(
+        self, engines: Engines, checking: Engine, open_engine: OpenEngine, tmp_path: Path
+    ) -> None:
+        """Nobody writes into it: an error of ours, or what was written, and no endless opening."""
+        if not hasattr(os, "mkfifo"):
+            pytest.skip("the system has no named pipes")
+        checking.apply({b"k": b"v"}, durability_of(checking))
+        checking.close()
+        for damaged in _copies(engines.path(), "is a pipe", tmp_path):
+            damaged.file.unlink()
+            os.mkfifo(damaged.file)
+            with _somebody_at(damaged.file) as waited_for:
+                found = damaged.content_or_error(open_engine)
+
+            assert not waited_for, damaged.file.name
+            assert found == [(b"k", b"v")] or isinstance(found, StateStoreError), damaged
 
     @pytest.mark.spec("ENG-14", "ENG-31")
     def test_a_file_that_is_left_is_not_a_new_engine(
@@ -194,6 +216,25 @@ def _copies(engine: Path, how: str, to: Path) -> Iterator[_Copy]:
             copy = shutil.copytree(engine, to / f"{number} {how}")
             yield _Copy(copy / name, copy)
             shutil.rmtree(copy)
+
+
+@contextmanager
+def _somebody_at(pipe: Path) -> Iterator[list[Path]]:
+    """Come to *pipe* after a while and leave again, which ends a wait for it; note it then."""
+    came: list[Path] = []
+
+    def come() -> None:
+        came.append(pipe)
+        with suppress(FileNotFoundError):  # who has waited for it may have removed it
+            os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))
+
+    timer = Timer(_LONGEST_WAIT_S, come)
+    timer.start()
+    try:
+        yield came
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 def _content_or_error(engine: Path, open_engine: OpenEngine) -> Pairs | StateStoreError:

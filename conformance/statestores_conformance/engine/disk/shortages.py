@@ -31,6 +31,7 @@ from statestores_conformance.subjects.engines import (
     OpenEngine,
     durability_of,
     open_files_below,
+    open_into,
     pairs_of,
 )
 
@@ -130,6 +131,34 @@ class EngineShortageTests(EngineFixtures):
             batches = (_LARGE, _HURRIED, _SMALL)
             opened_before = shortage is _files_left
             _live(open_engine, place, shortage, amount, batches, opened_before=opened_before)
+
+    @pytest.mark.spec("ENG-17", "ENG-19", "ENG-28")
+    @for_each("of", ["open files", "room on the disk"])
+    def test_a_creation_in_a_shortage_can_be_repeated(
+        self, persistent_engine: Engine, open_engine: OpenEngine, tmp_path: Path, of: str
+    ) -> None:
+        """Whatever of an empty engine is there when the system refuses the rest.
+
+        The next opening finishes it, as it does after a crash.
+        """
+        shortage, amounts = _SHORTAGES[of]
+        for amount in amounts:
+            life = _Life(must={})
+            path = tmp_path / f"new, {amount} {of}"
+            opened: list[Engine] = []
+            with shortage(amount):
+                if life.attempt(partial(open_into, opened, open_engine, path)):
+                    life.attempt(opened[0].close)
+            for engine in opened:
+                engine.close()
+
+            assert open_files_below(path) == []
+            for content in ([], [(b"k", b"v")]):
+                with open_engine(path) as again:
+                    assert pairs_of(again) == content
+                    again.apply({b"k": b"v"}, durability_of(again))
+            if not life.failures:
+                break
 
     @pytest.mark.spec("ENG-7", "ENG-8", "ENG-28", "ENG-39")
     def test_a_failed_wait_for_the_disk_leaves_what_was_said(

@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError, StorageError
 from statestores.files.directory_lock import DirectoryLock
+from statestores.files.plain_files import check_plain_files
 from statestores.spi import Capabilities, Durability, Engine, WriteBatch, parse_options
 
 from statestores_duckdb.database import REFUSED_IN_PATHS, Database, Hold, check_path
@@ -43,6 +44,7 @@ class DuckDBEngine(DuckDBReads, Engine):
         directory = Path(path)
         check_path(directory)
         # DuckDB gives a process that opens a file twice the same database; the lock says no.
+        check_plain_files(directory)  # DuckDB would wait for whoever writes into a pipe
         lock = DirectoryLock.acquire(directory)
         try:
             return cls(Database(directory, chosen), lock)
