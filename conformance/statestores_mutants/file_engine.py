@@ -8,6 +8,7 @@ damage.
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from os import PathLike
@@ -89,6 +90,7 @@ class FileEngine(MemoryEngine):
             directory.mkdir(parents=True)
             (directory / LOG_FILE).write_bytes(frame(dict(self.scan(b""))))
         except OSError as error:
+            shutil.rmtree(directory, ignore_errors=True)
             raise StorageError(f"cannot write {str(directory)!r}: {error.strerror}") from error
 
     def ingest(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:

@@ -11,11 +11,14 @@ _BLOCK = 4096
 _HEAD = 8
 """How much of a page's beginning is what the rest of it is found by."""
 
-_TEXT = re.compile(rb"[A-Za-z_]{3,} [A-Za-z_0-9(), ]{24,}")
+_TEXT = re.compile(rb"[A-Za-z_]{3,} [A-Za-z_0-9(),\s]{24,}")
 """Words, as in what creates a table; not those of a log, each line of which begins with a date."""
 
 _HEADER = 100
 """The length of a header, at most."""
+_BEGINNING = 256
+"""Lists of files are not longer where there are few."""
+_ZEROS = 32
 
 
 def bytes_of(directory: Path) -> dict[str, bytes]:
@@ -123,6 +126,20 @@ def bits_of_headers(
     for name, data in sorted(files.items()):
         if len(data) > longest:
             yield from ((name, position, mask) for position in range(7, _HEADER, 8))
+
+
+def with_zeros_at_the_beginning(engine: Path, to: Path) -> Iterator[tuple[Path, str]]:
+    """Yield copies of *engine* below *to*, with some zeros where a file of it begins.
+
+    They cover two numbers of eight bytes and what is beside them, or the header of a record.
+    """
+    for name, data in sorted(bytes_of(engine).items()):
+        for begin in range(0, min(len(data), _BEGINNING) - _ZEROS, _ZEROS // 2):
+            copy = shutil.copytree(engine, to)
+            end = begin + _ZEROS
+            (copy / name).write_bytes(data[:begin] + bytes(_ZEROS) + data[end:])
+            yield copy, f"{name} has zeros from byte {begin} to {end}"
+            shutil.rmtree(copy)
 
 
 def with_what_is_gone(earlier: Path, later: Path, to: Path) -> list[Path]:

@@ -75,6 +75,7 @@ from statestores.registry import load_backend
 from statestores.spi import Durability
 
 name, options, path, seed, size, accepted, no_room = json.loads(sys.argv[1])
+load_backend(name).open(path, options).close()
 engine = load_backend(name).open(path, options)
 value = random.Random(seed).randbytes(size)
 engine.apply({b"first": b"v"}, Durability.PROCESS_CRASH)
@@ -87,10 +88,11 @@ except InvalidArgumentError:
 except StorageError:
     sys.exit(no_room)
 engine.apply({}, Durability.PROCESS_CRASH)
-engine.apply({b"later": b"v"}, Durability.PROCESS_CRASH)
+for _ in range(2):
+    engine.apply({b"later": b"v"}, Durability.PROCESS_CRASH)
 os._exit(0)
 """
-"""A program that dies just after a small batch, a large one, an empty one and a small one.
+"""A program that dies just after a small batch, a large one, an empty one and a small one, twice.
 
 What an engine does in the background with a large batch has hardly begun by then.
 """

@@ -241,6 +241,9 @@ def _live(
 
         assert [n for n, old in files.items() if not any(new.startswith(old) for new in kept)] == []
     assert open_files_below(path) == []
+    if shortage is _file_size:  # without a file to open, no directory can be emptied
+        beside = {each for each in path.parent.iterdir() if path.name in each.name}
+        assert beside == {path, *life.copies}, "a checkpoint that was not made is there (ENG-15)"
     for place, content in {path: life.must, **life.copies}.items():
         with open_engine(place) as again:
             assert dict(pairs_of(again)) == content

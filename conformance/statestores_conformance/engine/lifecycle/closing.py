@@ -227,15 +227,21 @@ class EngineClosingTests(EngineFixtures):
     def test_closing_leaves_no_file_open(
         self, open_engine: OpenEngine, persistent_engine: Engine, tmp_path: Path
     ) -> None:
-        """Opening and closing fifty times leaves no descriptor, with scans left open each time."""
+        """Opening and closing fifty times leaves no descriptor, with scans left open each time.
+
+        And with snapshots: whoever has one still holds it when the engine is gone.
+        """
         held = []
+        snapshots = []
         for number in range(50):
             opened = open_engine(tmp_path / "again")
             opened.apply({b"%03d" % number: b"v"}, Durability.PROCESS_CRASH)
             held.append(opened.scan(b""))
             next(held[-1])
+            snapshots.append(opened.snapshot())
             opened.close()
 
         assert open_files_below(tmp_path / "again") == []
+        assert [each for each in snapshots if not _refuses(lambda old: old.get(b"000"), each)] == []
         with open_engine(tmp_path / "again") as last:
             assert len(pairs_of(last)) == len(held)
