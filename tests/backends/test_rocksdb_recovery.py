@@ -156,6 +156,20 @@ def test_zeros_after_the_end_are_no_damage(copy: Path) -> None:
     assert _last_commit(copy) == COMMITS
 
 
+@pytest.mark.spec("ENG-36")
+def test_zeros_from_a_checksum_on_are_no_damage(copy: Path) -> None:
+    """They were called damage where they began within the header of a record.
+
+    A power failure may leave zeros from any byte to the end of a file.
+    """
+    log = _logs(copy)[-1]
+    whole = log.read_bytes()
+    last = max(head for head in _record_heads(whole) if whole[head + 6] in {1, 2})  # full, first
+    _change(log, lambda content: content.__setitem__(slice(last + 2, None), bytes(600)))
+
+    assert _last_commit(copy) == COMMITS - 1
+
+
 @pytest.mark.spec("ENG-14")
 @pytest.mark.parametrize("kept", ["mid-record", "whole records", "nothing"])
 @pytest.mark.parametrize("which", [0, 1])

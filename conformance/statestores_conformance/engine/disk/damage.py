@@ -47,7 +47,8 @@ _LETTERS = 6
 """How many pages, and letters of each file, have a bit flipped."""
 _SHORT = 128
 """The length of files of which each third byte is worth a try: names, sums, lists of files."""
-_MOVED_BYTES = 4 * 1024 * 1024
+_MOVED_ROWS, _MOVED_BYTES = 100, 40_000
+"""More than some engines leave in a log."""
 _LATER = {b"later still": b"v"}
 
 
@@ -206,7 +207,8 @@ class EngineDamageTests(ReplacedFileTests, LogPageTests, OpenDamageTests):
         second = engines.open()
         for number in range(2):
             value = _chance().randbytes(_MOVED_BYTES)
-            second.apply({b"moved %d" % number: value}, durability_of(second))
+            batch = {b"moved %d-%03d" % (number, row): value for row in range(_MOVED_ROWS)}
+            second.apply(dict(batch), durability_of(second))
         content = pairs_of(second)
         shutil.copytree(engines.path(), tmp_path / "moved")
         with open_engine(tmp_path / "moved") as opened:
