@@ -56,7 +56,8 @@ def create_engine(
     try:
         return engine_class.open(os.fspath(path), options)
     except (InvalidOptionError, StoreLockedError, CapabilityNotSupportedError):
-        if not is_noted:  # nothing was begun, or by somebody else
+        # Nothing was begun, or somebody else has done it: or else the note stays, as after a crash.
+        if not is_noted and (not has_files(path) or (directory / ENGINE_FILE).exists()):
             _remove_file(note)
         raise
 

@@ -10,6 +10,7 @@ from statestores.errors import (
     StoreCorruptedError,
     StoreLockedError,
 )
+from statestores.files.directory_lock import says_held
 from statestores_leveldb.binding import plyvel
 
 _CUT_OFF = re.compile(r"\.(ldb|sst): Invalid argument$")
@@ -32,7 +33,8 @@ def translated(error: Exception, path: str) -> StateStoreError:
             "its changelog"
         )
     # LevelDB's own lock is held: an I/O error that only its text distinguishes.
-    if isinstance(error, plyvel.IOError) and said.startswith("IO error: lock "):
+    is_held = "already held by process" in said or says_held(said)
+    if isinstance(error, plyvel.IOError) and said.startswith("IO error: lock ") and is_held:
         return StoreLockedError(
             f"{path!r} is open in a program that uses LevelDB without statestores, so its process "
             f"id is not known; close it there first: {said!r}"

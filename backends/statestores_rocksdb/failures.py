@@ -19,6 +19,7 @@ from statestores.errors import (
     StoreCorruptedError,
     StoreLockedError,
 )
+from statestores.files.directory_lock import says_held
 
 _RESTORE = "restore the store from its changelog or a snapshot"
 
@@ -50,7 +51,8 @@ def fail(error: Exception, action: str) -> NoReturn:
         raise StoreCorruptedError(
             f"cannot {action}: a file of the database is missing ({text}); {_RESTORE}"
         ) from error
-    if text.startswith("IO error") and ("lock hold by" in text or "While lock file" in text):
+    is_of_lock = text.startswith("IO error: While lock file") and says_held(text)
+    if is_of_lock or text.startswith("IO error: lock hold by"):
         raise StoreLockedError(
             f"cannot {action}: another program has the database open ({text}); close it there first"
         ) from error

@@ -5,6 +5,7 @@ host and the time, for the message of `StoreLockedError` (ENG-1). The kernel rel
 process dies, so a lock is never stale (ASM-3).
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -72,6 +73,14 @@ class DirectoryLock:
     def disown(self) -> None:
         """Drop a forked child's copy of the descriptor: the parent's alone holds the lock then."""
         self.release()
+
+
+def says_held(text: str) -> bool:
+    """Return whether *text*, of a driver that could not get its own lock, says that it is held.
+
+    There may also be no locks left, which is a shortage like others (ENG-28).
+    """
+    return any(os.strerror(each) in text for each in (errno.EAGAIN, errno.EACCES))
 
 
 def _lock(path: Path, file: FileIO) -> None:

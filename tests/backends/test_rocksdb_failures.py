@@ -36,7 +36,11 @@ PROCESS_CRASH = Durability.PROCESS_CRASH
         (Exception("Corruption: block checksum mismatch: stored = 1"), StoreCorruptedError),
         (Exception("IO error: No such file or directory: 000009.sst"), StoreCorruptedError),
         (Exception("IO error: lock hold by current process: LOCK"), StoreLockedError),
-        (Exception("IO error: While lock file: LOCK: Resource temporarily"), StoreLockedError),
+        (
+            Exception("IO error: While lock file: LOCK: Resource temporarily unavailable"),
+            StoreLockedError,
+        ),
+        (Exception("IO error: While lock file: LOCK: No locks available"), StorageError),
         (Exception("IO error: No space left on device: 000004.log"), StorageError),
         (Exception("IO error: Input/output error: 000009.sst"), StorageError),
         (Exception("Read-only file system (os error 30)"), StorageError),
