@@ -49,6 +49,9 @@ _NOTE = "imported.json"
 
 _NOTE_FORMAT = 1
 
+_ASIDE = "state"
+"""The name there of the state root with the partition that is being written."""
+
 _EMPTY = "empty"
 """The name there of a partition that was there, with nothing in it."""
 
@@ -128,23 +131,28 @@ def partitions_there(
 
     One that was opened, or locked, and never committed to is not: who looked at a store that an
     import has left half there, or began to reshard it, has made the others, and they are empty.
+    One with something that no import has brought there is not either, and nothing can take its
+    place: a reshard has made it out of whatever had been imported elsewhere, or a program has begun
+    with it.
 
     Raises:
-        StoreMismatchError: There are some, and they must not be skipped; or some are not, and
-            their store has been resharded since others were imported.
+        StoreMismatchError: There are some, and they must not be skipped, or no import has brought
+            them; or some are not, and their store has been resharded since others were imported.
         StoreLockedError: Somebody has one open that has nothing yet.
         StoreCorruptedError, StorageError: It cannot be told.
     """
     existing = []
     for store in {store: None for store, _ in places}:
         numbers = [number for name, number in places if name == store]
-        imported = _imported(target, store)
-        if imported is not None and target.store(store).generation:
+        imported = _noted(target).get(store, set()) if store in target.stores else set()
+        if imported and target.store(store).generation:
             existing += [(store, number) for number in numbers]
             _refuse_missing(target, store, set(numbers) - imported)
             continue
         taken = [number for number in numbers if _is_taken(target, store, number)]
         existing += [(store, number) for number in taken]
+        if skip_existing:
+            _refuse_of_others(target, store, set(taken) - imported)
     if existing and not skip_existing:
         raise _taken(target, *existing[0])
     return frozenset(existing)
@@ -164,29 +172,48 @@ def _refuse_missing(target: StateRoot, store: str, missing: AbstractSet[int]) ->
         )
 
 
-def _imported(target: StateRoot, store: str) -> AbstractSet[int] | None:
-    """Return the partitions of *store* that imports have noted; ``None`` if they noted nothing."""
-    return _noted(target).get(store) if store in target.stores else None
+def _refuse_of_others(target: StateRoot, store: str, numbers: AbstractSet[int]) -> None:
+    """Accept partitions with something in them, all of which imports have brought.
+
+    Raises:
+        StoreMismatchError: What is in *numbers* is from elsewhere.
+    """
+    if numbers:
+        raise StoreMismatchError(
+            f"partition {min(numbers)} of the store {store!r} in {str(target.path)!r} has "
+            "something that no import has brought there, so whether what is imported is in it "
+            "cannot be told: a reshard into this state root or another program has made it; import "
+            "into another state root, and reshard that one when its import has ended"
+        )
 
 
 def _noted(target: StateRoot) -> dict[str, set[int]]:
-    """Return the partitions that imports have noted, by store."""
+    """Return the partitions that imports have brought, by store.
+
+    One is noted just before it gets its place: until then it is still aside, and does not count.
+    """
     file = target.path / IMPORT_DIRECTORY / _NOTE
     fields = read_fields(file)
     if fields is None:
         return {}
     check_format(fields, file, _NOTE_FORMAT)
     stores = fields.inside("stores")
-    return {store: {number for number, _ in stores.inside(store).numbered()} for store in stores}
+    aside = target.path / IMPORT_DIRECTORY / _ASIDE
+    return {
+        store: {
+            number
+            for number, _ in stores.inside(store).numbered()
+            if not (aside / store / str(number)).exists()
+        }
+        for store in stores
+    }
 
 
-def _note_imported(target: StateRoot, store: str, partition: int) -> None:
-    """Note that a partition is there, which a reshard makes impossible to see.
+def _write_note(target: StateRoot, noted: Mapping[str, AbstractSet[int]]) -> None:
+    """Note which partitions imports have brought, which a reshard makes impossible to see.
 
     Requires: `importing_into`.
     """
-    noted = _noted(target)
-    noted.setdefault(store, set()).add(partition)
     stores: dict[str, dict[str, dict[str, str]]] = {
         name: {str(each): {} for each in sorted(of)} for name, of in noted.items()
     }
@@ -285,8 +312,10 @@ def write_partition(
         StoreMismatchError, StoreLockedError: Somebody has opened the partition meanwhile.
         StorageError: Something cannot be written; there is no such partition then.
     """
-    aside = target.path / IMPORT_DIRECTORY / "state"
-    for left in (aside, target.path / IMPORT_DIRECTORY / _EMPTY):  # by a process that died
+    aside = target.path / IMPORT_DIRECTORY / _ASIDE
+    if aside.exists():  # left by a process that died, maybe just after it had noted what is there
+        _write_note(target, _noted(target))
+    for left in (aside, target.path / IMPORT_DIRECTORY / _EMPTY):
         _remove(left)
     staged = StateRoot.create(aside)
     staged.add_store(specification, partitions=partitions)
@@ -303,6 +332,8 @@ def write_partition(
         logged.snapshot()
     target.add_store(specification, partitions=partitions)
     _make_room(target, name, partition)
+    noted = _noted(target)
+    _write_note(target, {**noted, name: {*noted.get(name, ()), partition}})
     place = target.partition(name, partition).path
     try:
         place.parent.mkdir(exist_ok=True)
@@ -311,7 +342,6 @@ def write_partition(
         raise StorageError(
             f"cannot move the imported partition to {str(place)!r}: {error.strerror or error}"
         ) from error
-    _note_imported(target, name, partition)
     _remove(aside)
     return rows, accepted
 

@@ -1,5 +1,6 @@
 """A store without history becomes a versioned one by what its changelog says of times."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -190,6 +191,57 @@ def test_what_had_not_been_imported_before_a_reshard_is_missed(tmp_path: Path) -
         _import(tmp_path, progress=die)
     reshard(tmp_path / "versions", "words", 2)
     with pytest.raises(StoreMismatchError, match=r"partition 1 .* had not been imported when"):
+        _import(tmp_path)
+
+
+@pytest.mark.spec("MIG-15", "RSH-7")
+def test_the_copy_of_a_half_import_is_not_taken_for_what_was_imported(tmp_path: Path) -> None:
+    """An import died, a reshard copied the store, and the import was done again into the copy.
+
+    It said that all partitions were there, and two thirds of the rows were nowhere: each partition
+    of the copy has something. What came is noted in the root that it came into, and a copy has no
+    such note: so what no import has brought there is not taken for what is imported.
+    """
+    _half_imported(tmp_path)
+    reshard(tmp_path / "versions", "words", 3, to=tmp_path / "copy")
+    (tmp_path / "versions").rename(tmp_path / "half")
+    (tmp_path / "copy").rename(tmp_path / "versions")
+    with pytest.raises(StoreMismatchError, match=r"partition 0 .* no import has brought"):
+        _import(tmp_path)
+    (tmp_path / "versions").rename(tmp_path / "copy")
+    (tmp_path / "half").rename(tmp_path / "versions")
+
+    assert [each.is_new for each in _import(tmp_path)] == [False, True, True]
+
+
+@pytest.mark.spec("MIG-15")
+def test_what_a_program_has_begun_is_not_taken_for_what_was_imported(tmp_path: Path) -> None:
+    """An import died, and a program wrote into a partition that was still to come.
+
+    The import done again said that it was there, and its rows were nowhere.
+    """
+    root = _half_imported(tmp_path)
+    note = tmp_path / "versions" / ".import" / "imported.json"
+    note.write_text(json.dumps({"format": 1, "stores": {"words": {"0": {}}}}))
+    with ss.open_logged_store(root, "words", 1, backend="memory") as logged:
+        logged.commit({ss.TopicPartition("input", 1): 7})
+    with pytest.raises(StoreMismatchError, match=r"partition 1 .* no import has brought"):
+        _import(tmp_path)
+
+
+@pytest.mark.spec("MIG-15")
+def test_a_partition_counts_as_imported_only_in_its_place(tmp_path: Path) -> None:
+    """An import died when it had noted a partition, and before that had its place.
+
+    After a reshard the note is all that tells what came: it must not say more.
+    """
+    _half_imported(tmp_path)
+    note = tmp_path / "versions" / ".import" / "imported.json"
+    noted = json.loads(note.read_text())
+    assert sorted(noted["stores"]["words"]) == ["0", "1", "2"]
+    (tmp_path / "versions" / ".import" / "state" / "words" / "2").mkdir(parents=True)
+    reshard(tmp_path / "versions", "words", 2)
+    with pytest.raises(StoreMismatchError, match=r"partition 2 .* had not been imported when"):
         _import(tmp_path)
 
 

@@ -125,7 +125,7 @@ IMPORTS = {
     ),
     "versioned": Import(
         program=AS_VERSIONED,
-        deaths=(*BY_PARTITION, ("json.renamed", 6)),
+        deaths=(*BY_PARTITION, ("json.renamed", 6), ("json.renamed", 7)),
     ),
 }
 
