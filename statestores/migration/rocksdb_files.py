@@ -7,12 +7,13 @@ the small files that name them.
 
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, cast
 
 from statestores.errors import StorageError, StoreCorruptedError
+from statestores.migration.scratch_directory import scratch_directory
 from statestores.serdes.optional_packages import require
 from statestores.spi.closing import Closing
 from statestores.spi.forking import use_driver
@@ -40,7 +41,8 @@ class RocksDBFiles(Closing):
         """
         self._path = path
         self._driver: Any = require("rocksdict", purpose=self.purpose, extra="rocksdb")
-        self._directory = Path(tempfile.mkdtemp(prefix="statestores-import-"))
+        self._scratch = ExitStack()
+        self._directory = self._scratch.enter_context(scratch_directory())
         self._database: Any = None
         try:
             self._link()
@@ -111,7 +113,7 @@ class RocksDBFiles(Closing):
         if self._database is not None:
             self._database.close()
             self._database = None
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._scratch.close()
 
     def _fail(self, error: Exception, action: str) -> NoReturn:
         """Raise what the driver's *error* means, with the names of the files that were linked."""

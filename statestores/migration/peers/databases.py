@@ -7,7 +7,6 @@ they open, get a directory of links and copies; SQLite is opened to read.
 import os
 import shutil
 import sqlite3
-import tempfile
 from abc import abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
@@ -29,6 +28,7 @@ from statestores.migration.peers.database import IdleRocksDB, reading_sqlite
 from statestores.migration.peers.source import PEER_ROW_SCHEMAS, PeerState, PeerStore
 from statestores.migration.programs_lock import hold_shared
 from statestores.migration.row_batches import as_batches
+from statestores.migration.scratch_directory import scratch_directory
 from statestores.serdes.optional_packages import require
 from statestores.spi.kinds import KEY_VALUE, Kind
 from statestores.spi.offsets import TopicPartition
@@ -122,21 +122,24 @@ class LevelDBDatabase(_OneStore):
         binding = next((name for name in _BINDINGS if find_spec(name)), _BINDINGS[0])
         driver: Any = require(binding, purpose="reading a LevelDB database", extra="leveldb")
         held = hold_shared(self.path / "LOCK")
-        linked = Path(tempfile.mkdtemp(prefix="statestores-import-"))
         try:
-            for entry in self.path.iterdir():
-                if entry.suffix in {".ldb", ".sst"}:
-                    (linked / entry.name).symlink_to(entry.resolve())
-                elif entry.is_file() and entry.name not in {"LOCK", "LOG", "LOG.old"}:
-                    shutil.copyfile(entry, linked / entry.name)
-            # A damaged database must not look like a shorter one.
-            database = driver.DB(str(linked), create_if_missing=False, paranoid_checks=True)
-            with closing(database), closing(database.raw_iterator(verify_checksums=True)) as rows:
-                # The other kind of iterator ends at damage as it does at the end.
-                rows.seek_to_first()
-                while rows.valid():
-                    yield rows.item()
-                    rows.next()
+            with scratch_directory() as linked:
+                for entry in self.path.iterdir():
+                    if entry.suffix in {".ldb", ".sst"}:
+                        (linked / entry.name).symlink_to(entry.resolve())
+                    elif entry.is_file() and entry.name not in {"LOCK", "LOG", "LOG.old"}:
+                        shutil.copyfile(entry, linked / entry.name)
+                # A damaged database must not look like a shorter one.
+                database = driver.DB(str(linked), create_if_missing=False, paranoid_checks=True)
+                with (
+                    closing(database),
+                    closing(database.raw_iterator(verify_checksums=True)) as rows,
+                ):
+                    # The other kind of iterator ends at damage as it does at the end.
+                    rows.seek_to_first()
+                    while rows.valid():
+                        yield rows.item()
+                        rows.next()
         except (driver.CorruptionError, driver.IOError) as error:
             raise StoreCorruptedError(
                 f"cannot read the LevelDB database in {str(self.path)!r}: {error}; take a copy "
@@ -148,7 +151,6 @@ class LevelDBDatabase(_OneStore):
                 f"{error.strerror or error}; check the rights and the disk"
             ) from error
         finally:
-            shutil.rmtree(linked, ignore_errors=True)
             if held is not None:
                 os.close(held)
 
