@@ -11,6 +11,7 @@ from command_line import invoke
 import statestores as ss
 from statestores.errors import (
     InvalidArgumentError,
+    SerializationError,
     StoreCorruptedError,
     StoreLockedError,
     StoreMismatchError,
@@ -227,6 +228,15 @@ def test_a_state_root_in_the_state_directory_is_refused(older: Path, where: str)
         import_one(older, older / where, "timestamped")
 
     assert sorted(older.rglob("*")) == before
+
+
+@pytest.mark.spec("MIG-20")
+def test_values_that_the_serde_does_not_read_are_refused(older: Path, tmp_path: Path) -> None:
+    """The import took them as they were, and the first scan said that a value is damaged."""
+    with pytest.raises(SerializationError, match=r"the value of the key .* cannot be read back"):
+        import_one(older, tmp_path / "root", "plain", value=ss.int64)
+
+    assert "plain" not in ss.StateRoot.open(tmp_path / "root").stores
 
 
 @pytest.mark.spec("MIG-15")

@@ -16,6 +16,7 @@ from unpacking import unpack
 import statestores as ss
 from statestores.errors import (
     InvalidArgumentError,
+    SerializationError,
     StorageError,
     StoreCorruptedError,
     StoreLockedError,
@@ -258,6 +259,17 @@ def test_a_wrong_number_of_partitions_of_faust_is_found_by_the_keys(
         pytest.raises(InvalidArgumentError, match="another number of partitions"),
     ):
         import_peer_state(source, root, [plan], backend="sqlite")
+
+    assert not (root / "counts").exists()
+
+
+@pytest.mark.spec("MIG-20")
+def test_values_of_faust_that_the_serde_does_not_read_are_refused(peers: Path, root: Path) -> None:
+    """The import took them as they were, and the first scan said that a value is damaged."""
+    with FaustTables(peers / "faust", application_id="shop") as source:
+        plan = plan_peer_import(source, "counts", value=ss.int64)
+        with pytest.raises(SerializationError, match=r"the value of the key .* cannot be read"):
+            import_peer_state(source, root, [plan], backend="sqlite")
 
     assert not (root / "counts").exists()
 

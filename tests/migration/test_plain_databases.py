@@ -184,6 +184,39 @@ def test_an_import_that_failed_leaves_no_store_of_the_wrong_serde(tmp_path: Path
     assert dict(found) == {b"a": 1.5, b"b": float("inf")}
 
 
+@pytest.mark.spec("MIG-20")
+@pytest.mark.parametrize(
+    ("serdes", "refused"),
+    [
+        (
+            {"value": ss.int64},
+            r"the value of the key b'bob' cannot .* got 3; .* value serde",
+        ),
+        ({"key": ss.utf8, "value": ss.utf8}, r"the key b'\\xff' cannot .* key serde"),
+    ],
+)
+def test_bytes_that_the_serde_does_not_read_are_refused(
+    tmp_path: Path, serdes: dict[str, Any], refused: str
+) -> None:
+    """A column of bytes was imported under any serde.
+
+    The import said that all rows had come, and the first scan that a value is damaged. Now the
+    import reads what it writes, names the row, and leaves no store of the wrong serde.
+    """
+    path = tmp_path / "app.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("create table users (key blob, value blob)")
+        rows = [(b"anna", b"12345678"), (b"bob", b"xyz"), (b"\xff", b"87654321")]
+        database.executemany("insert into users values (?, ?)", rows)
+        database.commit()
+    with SQLiteTable(path, "users") as source:
+        with pytest.raises(SerializationError, match=refused):
+            import_peer_state(
+                source, tmp_path / "root", [plan_peer_import(source, "users", **serdes)]
+            )
+        assert imported(source, tmp_path / "root") == dict(rows)
+
+
 @pytest.mark.spec("MIG-18")
 def test_rows_that_are_written_meanwhile_are_all_there_or_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -26,6 +26,7 @@ from statestores.migration.partition_import import (
     partitions_there,
     write_partition,
 )
+from statestores.migration.serde_check import readable
 from statestores.spi.serde import Serde
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import StateRoot
@@ -136,6 +137,7 @@ def import_kafka_state(
             and must not be skipped; nothing was imported.
         InvalidArgumentError: *root* is inside of what is imported; or a key is in another partition
             than its own, whose partition was not imported then.
+        SerializationError: A serde of the plan does not read a key or value (MIG-20).
         StoreLockedError: Another import into *root* is running.
         StoreCorruptedError, UnsupportedFormatError, StorageError: Something cannot be read or
             written. Partitions that are complete stay.
@@ -196,12 +198,13 @@ def _import_partition(
 def _checked(
     source: KafkaStateDirectory, plan: ImportPlan, partition: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a partition whose keys belong there.
+    """Yield the rows of a partition, which are readable and whose keys belong there.
 
     Raises:
+        SerializationError: A serde does not read a key or value.
         InvalidArgumentError: A key belongs elsewhere.
     """
-    batches = source.read(plan.store, partition, kind=plan.kind)
+    batches = readable(source.read(plan.store, partition, kind=plan.kind), plan.specification)
     if not plan.check_keys:
         return batches
     return keys_at_home(batches, plan.specification, plan.partitions, partition)

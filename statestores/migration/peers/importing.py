@@ -29,6 +29,7 @@ from statestores.migration.partition_import import (
     write_partition,
 )
 from statestores.migration.peers.source import PEER_ROW_SCHEMAS, PeerState, PeerStore
+from statestores.migration.serde_check import readable
 from statestores.reading.partition_places import log_at
 from statestores.serdes.descriptions import SPECIFICATIONS
 from statestores.spi.kinds import WINDOW, Kind
@@ -147,6 +148,7 @@ def import_peer_state(
             there and must not be skipped.
         InvalidArgumentError: *root* is inside of what is imported, a key is in another partition
             than its own, or a backend was named for rows without partitions.
+        SerializationError: A serde of the plan does not read a key or value (MIG-20).
         StoreLockedError: The other program runs, or another import into *root*.
         StoreCorruptedError, UnsupportedFormatError, StorageError: Something cannot be read or
             written. Partitions that are complete stay.
@@ -207,7 +209,7 @@ def _import_partition(
     Requires: the lock of what is aside.
     """
     kind = plan.specification.kind
-    batches: Iterator[pa.RecordBatch] = source.read(plan.store, partition, kind)
+    batches = readable(source.read(plan.store, partition, kind), plan.specification)
     if plan.check_keys:
         batches = keys_at_home(batches, plan.specification, plan.partitions, partition)
     rows, accepted = write_partition(
@@ -263,7 +265,7 @@ def _import_placed(
             )
 
     def changes() -> Iterator[pa.RecordBatch]:
-        for batch in source.read(name, None, kind):
+        for batch in readable(source.read(name, None, kind), plan.specification):
             meter.add(batch.num_rows, batch.nbytes)
             yield changes_from_encoded(batch, plan.specification)
 
