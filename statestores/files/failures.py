@@ -16,12 +16,18 @@ def reason(path: Path, error: OSError) -> str:
     """Return why the operating system refused *path*, and what to do about it.
 
     Where a file is in the way of a directory, the system says "File exists" or "Not a directory",
-    and not of which: that is looked for.
+    and not of which: that is looked for. It says the same of a link that leads nowhere.
     """
     if isinstance(error, FileExistsError | NotADirectoryError):
         for each in (path, *path.parents):
             if each.is_file():
                 return f"{str(each)!r} is a file, and a directory is needed there; give another one"
+            if each.is_symlink() and not each.exists():
+                meant = str(each.readlink())
+                return (
+                    f"{str(each)!r} is a link to {meant!r}, which is not there; make that "
+                    "directory, or give another one"
+                )
     return f"{error.strerror or error}; check the path, the rights and the space on the disk"
 
 

@@ -1,5 +1,6 @@
 """Where callers say that something is: a path on this machine, judged before anything is made."""
 
+import errno
 import os
 import re
 from os import PathLike
@@ -31,7 +32,7 @@ def local_path(path: str | PathLike[str], what: str = "path") -> Path:
         InvalidTypeError: It is neither a ``str`` nor a path-like object of one.
         InvalidArgumentError: It is empty, which would be the working directory, is a URL, has a NUL
             character, which no path has, or is not UTF-8 and so not accepted by Arrow and the
-            engines' drivers.
+            engines' drivers; or the file system takes none that is as long.
     """
     text: object = path if isinstance(path, str) else None
     if isinstance(path, PathLike):
@@ -65,7 +66,26 @@ def local_path(path: str | PathLike[str], what: str = "path") -> Path:
         raise InvalidArgumentError(
             f"{what} must be a path of a local or mounted file system, got {text!r}; {advice}"
         )
+    _refuse_too_long(text, what)
     return Path(text)
+
+
+def _refuse_too_long(path: str, what: str) -> None:
+    """Accept a *path* that its file system can have, whatever is there.
+
+    Raises:
+        InvalidArgumentError: No path may be so long, or no name.
+    """
+    try:
+        os.lstat(path)
+    except OSError as error:  # any other is said by whoever makes or opens what is there
+        if error.errno == errno.ENAMETOOLONG:
+            encoded = path.encode()
+            raise InvalidArgumentError(
+                f"{what} is too long for its file system, with {len(encoded):,} bytes, of which "
+                f"the longest name has {max(map(len, encoded.split(b'/'))):,}; give a shorter one, "
+                f"got {path!r}"
+            ) from error
 
 
 def engine_directory(path: str | PathLike[str]) -> Path:

@@ -232,6 +232,15 @@ def test_what_is_no_root_is_told(tmp_path: Path, state: Path, run: Run) -> None:
     assert "give that one" in details[4]
 
 
+def test_a_path_that_is_too_long_is_no_damage(run: Run) -> None:
+    """It said to put statestores.json back from a backup."""
+    shown = run("doctor", "x" * 4_000)
+
+    assert shown.code == 2
+    assert "give a shorter one" in shown.err
+    assert "backup" not in shown.out + shown.err
+
+
 def test_a_store_in_no_root_is_looked_at_alone(tmp_path: Path, run: Run) -> None:
     """A stranger's first store is one: `doctor` said no more of it than that it is no root.
 

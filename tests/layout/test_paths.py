@@ -19,7 +19,12 @@ from statestores.arrow import (
     write_snapshot,
 )
 from statestores.changelog import ChangelogReader, FileChangelog
-from statestores.errors import InvalidArgumentError, InvalidTypeError, StoreMismatchError
+from statestores.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    StorageError,
+    StoreMismatchError,
+)
 from statestores.tasks import LocalDirectory
 from statestores_conformance.many_cases import for_each
 
@@ -65,6 +70,32 @@ def test_a_path_is_one_of_this_machine(
             take(wrong)
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.spec("LAY-27")
+@for_each("taker", TAKERS)
+def test_a_path_that_no_file_system_can_have_is_refused(
+    taker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was the system's words, or advice for a disk that has failed: now it is what to do."""
+    monkeypatch.chdir(tmp_path)
+    for path in ("x" * 4_000, "/".join(["x" * 100] * 400)):
+        with pytest.raises(InvalidArgumentError, match="give a shorter one"):
+            TAKERS[taker](path)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.spec("LAY-27")
+@pytest.mark.parametrize("below", [".", "below"])
+def test_a_link_that_leads_nowhere_is_named(tmp_path: Path, below: str) -> None:
+    """The error said "File exists", and to check the rights and the space on the disk."""
+    link = tmp_path / "link"
+    link.symlink_to("nowhere")
+    with pytest.raises(StorageError, match=r"link' is a link to 'nowhere', .*; make that"):
+        ss.StateRoot.create(link / below)
+
+    assert list(tmp_path.iterdir()) == [link]
 
 
 @pytest.mark.spec("LAY-27", "OBJ-20")
