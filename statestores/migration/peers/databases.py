@@ -30,6 +30,7 @@ from statestores.migration.programs_lock import hold_shared
 from statestores.migration.row_batches import as_batches
 from statestores.migration.scratch_directory import scratch_directory
 from statestores.serdes.optional_packages import require
+from statestores.spi.forking import use_driver
 from statestores.spi.kinds import KEY_VALUE, Kind
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.serde import Serde
@@ -121,6 +122,7 @@ class LevelDBDatabase(_OneStore):
         # The backend's room is not ours to see; which of the two it uses is in its `binding`.
         binding = next((name for name in _BINDINGS if find_spec(name)), _BINDINGS[0])
         driver: Any = require(binding, purpose="reading a LevelDB database", extra="leveldb")
+        use_driver("LevelDB")
         held = hold_shared(self.path / "LOCK")
         try:
             with scratch_directory() as linked:
