@@ -65,6 +65,7 @@ FAILPOINTS: dict[str, str] = {
     "stage.files-durable": "the files of a staged write are on disk, and nobody knows yet",
     "kafka.batch-restored": "a store has more of its changelog, and lacks the rest",
     "kafka.changes-written": "a transaction has all changes and outputs, and is not committed",
+    "kafka.step-written": "with at least once, the topics have a part of a commit (KFK-43)",
     "kafka.committed": "a transaction is committed, and no store has it",
     "kafka.store-committed": "a transaction is committed, and one task's stores have it",
     "task.batch-processed": "a batch is processed as columns or as a run, and not committed",

@@ -1,7 +1,7 @@
 """What a runner writes: outputs, changes, and the offsets that it has consumed (KFK-6).
 
 With exactly once they are one transaction, which begins with the first of them. With at least once
-they are flushed, and the offsets are committed when the stores are.
+they are flushed, step by step (KFK-43), and the offsets are committed when the stores are.
 """
 
 import time
@@ -58,6 +58,15 @@ class Writer(Protocol):
             BrokerError: The record is too large.
         """
 
+    def end_step(self) -> None:
+        """Have what was written survive before anything that is written later (KFK-43).
+
+        A failure is told by the next commit.
+
+        Raises:
+            BrokerError: The broker does not answer.
+        """
+
     def commit(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
         """Make visible what was written, and with exactly once the *offsets* as part of it.
 
@@ -85,6 +94,9 @@ class Writer(Protocol):
 
     markers: int
     """How many offsets of a partition `commit` takes behind the records."""
+
+    is_atomic: bool
+    """Whether a crash leaves all that a commit writes, or nothing of it."""
 
     @property
     def has_failed(self) -> bool:
@@ -146,6 +158,7 @@ class TransactionalWriter(_Producing):
     """Exactly once: a transaction for each commit."""
 
     markers = 1
+    is_atomic = True
 
     def __init__(
         self, settings: ClientSettings, transactional_id: str, largest_batch: int | None = None
@@ -199,6 +212,9 @@ class TransactionalWriter(_Producing):
     def has_failed(self) -> bool:
         """See `Writer.has_failed`."""
         return self._failure is not None
+
+    def end_step(self) -> None:
+        """Do nothing: all of a transaction counts, or nothing."""
 
     def commit(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
         """See `Writer.commit`."""
@@ -302,6 +318,7 @@ class PlainWriter(_Producing):
     """At least once: what was written is flushed, and then the stores and the offsets commit."""
 
     markers = 0
+    is_atomic = False
 
     def __init__(self, settings: ClientSettings, largest_batch: int | None = None) -> None:
         """Make the producer.
@@ -322,11 +339,13 @@ class PlainWriter(_Producing):
         delivered: Callable[[KafkaError | None, Message], None] | None = None,
     ) -> None:
         """See `Writer.write`."""
+        if self._failure is not None:
+            return
         tell = self._delivered if delivered is None else self._and_then(delivered)
         try:
             self._produce(place, key, value, time_ms, headers, tell)
         except KafkaException as error:
-            self._failure = self._failure or broker_error(f"write to {place[0]!r}", error)
+            self._failure = broker_error(f"write to {place[0]!r}", error)
 
     def poll(self) -> None:
         """See `Writer.poll`."""
@@ -340,8 +359,8 @@ class PlainWriter(_Producing):
         """See `Writer.has_failed`."""
         return self._failure is not None
 
-    def commit(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
-        """See `Writer.commit`."""
+    def end_step(self) -> None:
+        """See `Writer.end_step`."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while self._flushed():
             if time.monotonic() > deadline:
@@ -349,6 +368,10 @@ class PlainWriter(_Producing):
                     f"the cluster has not taken what was written within {PATIENCE_SECONDS:.0f} s; "
                     "the next run begins at the last commit"
                 )
+
+    def commit(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
+        """See `Writer.commit`."""
+        self.end_step()
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure

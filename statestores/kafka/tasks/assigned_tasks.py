@@ -6,6 +6,7 @@ What the group says is for `Membership`; here is what becomes of it.
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
+from itertools import zip_longest
 from time import perf_counter_ns
 
 from confluent_kafka import Consumer
@@ -179,7 +180,11 @@ class AssignedTasks:
         began_ns = perf_counter_ns()
         try:
             for task in dirty:
-                offsets |= task.append_changes()
+                offsets |= task.prepare_commit()
+            self._writer.end_step()
+            for _ in zip_longest(*[task.append_changes() for task in dirty]):
+                self._writer.end_step()
+                reach("kafka.step-written")
             reach("kafka.changes-written")
             self._writer.commit(offsets, consumer)
         except TransactionAbortedError as error:

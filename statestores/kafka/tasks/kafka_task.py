@@ -1,6 +1,6 @@
 """One task on Kafka: its stores, the records that wait for it, and the runtime over them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from operator import lt
 from time import perf_counter_ns
@@ -143,20 +143,27 @@ class KafkaTask(Closing):
             or self.stores.has_pending_writes
         )
 
-    def append_changes(self) -> dict[TopicPartition, int]:
-        """Write the changes of the stores; return the next offsets that go with them.
+    def prepare_commit(self) -> dict[TopicPartition, int]:
+        """Give out what waits in the cache; return the next offsets that the commit is to have.
 
         Raises:
             ProcessingError: The task has failed before.
-            BrokerError: A change cannot be written.
         """
         self._position = self.runtime.prepare_commit()
+        return dict(self.processed)
+
+    def append_changes(self) -> Iterator[None]:
+        """Write the changes of one store with each step.
+
+        Raises:
+            BrokerError: A change cannot be written.
+        """
         now_ms = max(self.runtime.stream_time_ms, 0)
         for logged, rows in self.stores.pending(Position(self._position), now_ms):
             if logged.frames is not None and logged.wholes.is_due(logged.reflected):
                 self._writer.append_whole(logged, logged.frames)
             self._writer.append(logged, rows)
-        return dict(self.processed)
+            yield
 
     def commit_stores(self) -> None:
         """Commit the stores, once what they changed is committed in their changelogs.

@@ -276,9 +276,16 @@ class TaskStores(Closing):
     def pending(
         self, position: Position, now_ms: int
     ) -> Iterator[tuple[LoggedStore, Sequence[ChangelogRow]]]:
-        """Iterate over the stores that have pending writes, with these as records."""
+        """Iterate over the stores that have pending writes, with these as records.
+
+        What follows from the changes of a store comes before them, and the task's own store, which
+        has the times that make a record late, comes last (KFK-43).
+        """
         for logged in self.logged.values():
             logged.appended = None
+        own = self.part.task_store.name
+        effects_first = reversed(self.logged.values())
+        for logged in sorted(effects_first, key=lambda each: each.store.name == own):
             rows = list(logged.records(position, now_ms))
             if rows:
                 yield logged, rows

@@ -97,6 +97,7 @@ class TaskWriter:
         self._largest_bytes = writer.largest_bytes
         self.markers = writer.markers
         """See `Writer`."""
+        self._is_atomic = writer.is_atomic
         self._outputs = {name: _Output(*each) for name, each in topics.items()}
         self._task_partition = task_partition
         self.has_emitted = False
@@ -149,8 +150,12 @@ class TaskWriter:
     def append(self, logged: LoggedStore, rows: Sequence[ChangelogRow]) -> None:
         """Write *rows*, of which there is at least one, into the changelog of a store.
 
-        When they are delivered, the store is told the offset of the last one.
+        When they are delivered, the store is told the offset of the last one. Where a crash may
+        leave the first of them, deletions come last: what a session has become is there before what
+        it was goes (KFK-43). Versions keep their order.
         """
+        if not self._is_atomic and logged.store.specification.kind != "versioned":
+            rows = sorted(rows, key=_deletes)
         write, place = self._write, logged.changelog
         for key, value, time_ms in rows[:-1]:
             write(place, key, value, time_ms)
@@ -193,6 +198,10 @@ class TaskWriter:
                 self._write(logged.changelog, key, value, time_ms, (), tell)
                 size, tell = size + len(value or b""), None
         logged.wholes.written(size)
+
+
+def _deletes(row: ChangelogRow) -> bool:
+    return row.value is None
 
 
 def _most_bytes(rows: pa.RecordBatch) -> int:
