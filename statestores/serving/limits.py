@@ -17,10 +17,12 @@ class Limits:
     """Rows of an answer over HTTP, and keys of a batch."""
 
     max_stream_rows: int = 10_000_000
-    """Rows of an answer over Flight, which is not held in memory."""
+    """Rows of a stream over Flight, which is not held in memory as a whole: a few batches of about
+    4 MiB are, and each may end with a row of any size."""
 
     max_bytes: int = 64 * 1024 * 1024
-    """Bytes of keys and values of an answer over HTTP, and of a single row."""
+    """Bytes of keys and values of an answer that is held in memory: over HTTP, and over Flight one
+    to a read of one or of many keys. A stream has no such bound, and gives a larger row too."""
 
     max_request_bytes: int = 4 * 1024 * 1024
     """Bytes of a question."""

@@ -195,6 +195,18 @@ def test_a_stream_and_a_question_have_limits(shop: Shop) -> None:
         assert patiently(lambda: counts.get(b"w07"))
 
 
+@pytest.mark.spec("SRV-16")
+def test_a_stream_gives_a_row_that_a_point_read_refuses(shop: Shop) -> None:
+    """What is held in memory is bounded by bytes; the text said that a row of a stream was, too."""
+    with FlightServer(shop.served, limits=Limits(max_bytes=5)) as server, FlightStores() as asking:
+        counts: Any = asking.store(server.host, Question(specification=COUNTS))
+        with pytest.raises(LimitExceededError, match="5 bytes"):
+            counts.get(b"w07")
+        with pytest.raises(LimitExceededError, match="5 bytes"):
+            counts.get_many([b"w07", b"w08"])
+        assert [key for key, _ in counts.range(b"w07", b"w08")] == [b"w07", b"w08"]
+
+
 @pytest.mark.spec("SRV-17")
 def test_who_has_no_token_is_not_heard(shop: Shop) -> None:
     """For every kind of call."""
