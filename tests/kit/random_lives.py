@@ -6,6 +6,7 @@ step the owner and facades of both isolations show what the model has, which is 
 
 import random
 import shutil
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,31 @@ SPECIFICATIONS: dict[str, Any] = {
     "event": ss.TimestampedKeyValue("store", ttl_ms=RETENTION_MS),
     "wall": ss.TimestampedKeyValue("store", ttl_ms=RETENTION_MS, ttl_clock="wall"),
 }
+
+
+def _copy_as_of_one_moment(source: Path, target: Path) -> None:
+    """Copy the files of open stores, as a process that dies leaves them.
+
+    RocksDB makes and removes files in threads of its own, and what it lists after the files were
+    copied may be none of them: then the copy is made again.
+    """
+    while True:
+        before = _files_of(source)
+        with suppress(shutil.Error):  # a file that was listed is gone
+            shutil.copytree(source, target)
+            if _files_of(source) == before:
+                return
+        shutil.rmtree(target)
+
+
+def _files_of(directory: Path) -> list[tuple[str, int, int]]:
+    """Return the name, the size and the last change of each file below *directory*."""
+    found = []
+    for path in sorted(directory.rglob("*")):
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            found.append((str(path), status.st_size, status.st_mtime_ns))
+    return found
 
 
 @dataclass(slots=True)
@@ -182,7 +208,7 @@ class Life:
         """Go on with what a killed process leaves: a copy of its files."""
         self.copies += 1
         copied = self.directory / f"root-{self.copies}"
-        shutil.copytree(self.root.path, copied)
+        _copy_as_of_one_moment(Path(self.root.path), copied)
         self.close()
         self.root = ss.StateRoot.open(copied)
         self.open()
