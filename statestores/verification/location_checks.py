@@ -1,10 +1,11 @@
 """All checks of what lies at a path: a state root, one store, a partition, a log, a snapshot."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 
 from statestores.arrow.progress import Meter, ProgressCallback
-from statestores.errors import StateStoreError
+from statestores.errors import InvalidArgumentError, StateStoreError
 from statestores.partitioning import partitioner_by_name
 from statestores.reading.locations import (
     ChangelogDirectory,
@@ -29,6 +30,7 @@ def verify(
     options: Mapping[str, object] | None = None,
     with_engine: bool = True,
     progress: ProgressCallback | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> Iterator[Finding]:
     """Check what lies at *path*; yield a finding for each thing, once it has been looked at.
 
@@ -45,13 +47,20 @@ def verify(
             out meanwhile. An engine that is open elsewhere is `Status.NOT_CHECKED`.
         progress: Called as rows of engines are read. What it raises ends the verification, unless
             it is a `StateStoreError`, which is taken for the engine's.
+        storage_options: How the object store of a URL is reached (`StateRoot.open`).
 
     Raises:
+        InvalidArgumentError: There are *storage_options*, and *path* is no URL.
         StoreNotFoundError: There is nothing at *path* that can be checked.
         StateStoreError: The file that says what stores there are cannot be read.
     """
     if is_storage_url(path):
-        return check_object_root(StateRoot.open(path), meter=Meter(progress))
+        root = StateRoot.open(path, storage_options=storage_options)
+        return check_object_root(root, meter=Meter(progress))
+    if storage_options is not None:
+        raise InvalidArgumentError(
+            f"storage_options are for the URL of an object store, and {os.fspath(path)!r} is none"
+        )
     return check_location(locate(path), options=options, with_engine=with_engine, progress=progress)
 
 

@@ -18,10 +18,16 @@ from s3 import SECRET, Bucket, FaultyProxy, Server
 from s3_writer import INPUT, expected
 
 import statestores as ss
-from statestores.errors import FencedError, StateStoreError, StorageError
+from statestores.errors import (
+    FencedError,
+    InvalidArgumentError,
+    StateStoreError,
+    StorageError,
+)
 from statestores.object_log import ObjectChangelog, ObjectLog
 from statestores.spi import Changes
 from statestores.storage import Outcome
+from statestores.verification import verify
 
 _SOAK = os.environ.get("STATESTORES_SOAK") == "1"
 KILLS = 60 if _SOAK else 3
@@ -110,6 +116,11 @@ def test_the_server_is_one_and_keeps_a_store(bucket: Bucket, tmp_path: Path) -> 
         counts.commit({INPUT: 0})
     with open_counts(bucket, tmp_path / "b") as counts:
         assert dict(counts.store.range()) == {b"a": b"1"}
+    findings = list(verify(bucket.root, storage_options=bucket.options))
+    assert [each for each in findings if each.is_failure] == []
+    assert findings
+    with pytest.raises(InvalidArgumentError, match="storage_options are for the URL"):
+        verify(tmp_path, storage_options=bucket.options)
 
 
 @pytest.mark.long
