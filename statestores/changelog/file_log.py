@@ -41,7 +41,7 @@ from statestores.errors import (
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.local_path import local_path
 from statestores.spi.durability import Durability
-from statestores.spi.forking import disown_after_fork
+from statestores.spi.forking import disown_after_fork, of_parent
 from statestores.spi.offsets import Position
 
 _DEFAULTS = ChangelogOptions()
@@ -70,6 +70,7 @@ class FileChangelog(FrameAppends):
         self._options = options
         self._end = end
         self._open = True
+        self._is_of_parent = False
         self._is_paused = False
         disown_after_fork(self)
 
@@ -311,13 +312,14 @@ class FileChangelog(FrameAppends):
 
     def disown(self) -> None:
         """Be closed in a forked child; the parent's log goes on (COM-44)."""
+        self._is_of_parent = self._open
         self.close()
 
     def check_open(self) -> None:
         if not self._open:
-            raise StoreClosedError(
-                f"the changelog in {str(self._directory)!r} is closed; open it again"
-            )
+            what = f"the changelog in {str(self._directory)!r}"
+            closed = f"{what} is closed; open it again"
+            raise StoreClosedError(of_parent(what) if self._is_of_parent else closed)
 
     def _append(
         self,

@@ -30,6 +30,7 @@ from statestores.errors import (
     FencedError,
     InvalidTypeError,
     StateStoreError,
+    StoreClosedError,
 )
 from statestores.failpoints import reach
 from statestores.object_log.driver import run
@@ -39,7 +40,7 @@ from statestores.object_log.owners import Grant, append, fenced, give_back, take
 from statestores.object_log.reader import ObjectChangelogReader
 from statestores.object_log.view import View
 from statestores.spi.durability import Durability
-from statestores.spi.forking import disown_after_fork
+from statestores.spi.forking import disown_after_fork, of_parent
 from statestores.spi.offsets import Position
 from statestores.storage import ObjectStorage
 
@@ -81,6 +82,7 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
         self._pending: _Pending | None = None
         self._doubt: str | None = None
         self._is_fenced = False
+        self._is_of_parent = False
         disown_after_fork(self)
 
     @classmethod
@@ -147,6 +149,7 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
 
     def disown(self) -> None:
         """Be closed in a forked child; the parent's log goes on (COM-44)."""
+        self._is_of_parent = self._open
         super().close()
 
     def close(self) -> None:
@@ -243,6 +246,8 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
         view.checkpoint, view.tag = known.checkpoint, known.tag
 
     def check_open(self) -> None:
+        if self._is_of_parent:
+            raise StoreClosedError(of_parent(f"the changelog in {self.where!r}"))
         super().check_open()
         if self._pending is not None and self._doubt is None:
             self._settle()  # an interrupt came in between

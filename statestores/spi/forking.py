@@ -103,11 +103,16 @@ def _settle_all() -> None:
         _lost.update(_used)
 
 
-def _refuse(engine: object, *arguments: object, **options: object) -> NoReturn:
-    raise StoreClosedError(
-        f"this engine belongs to the process that process {os.getpid()} was forked from; start the "
+def of_parent(what: str) -> str:
+    """Return why *what* refuses in a forked child, and what to do."""
+    return (
+        f"{what} belongs to the process that process {os.getpid()} was forked from; start the "
         "process by 'spawn', and open it there once it is closed here"
     )
+
+
+def _refuse(engine: object, *arguments: object, **options: object) -> NoReturn:
+    raise StoreClosedError(of_parent("this engine"))
 
 
 def _is_open(engine: object) -> bool:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from threading import Lock, local
+from threading import local
 from typing import Any, Self
 
 import obstore
@@ -40,7 +40,6 @@ _LEAST_SECRET = 4
 _PLACES = ("endpoint", "region")
 
 _memories: dict[str, Any] = {}
-_memories_lock = Lock()
 
 
 class ObstoreStorage(ObjectStorage):
@@ -63,9 +62,8 @@ class ObstoreStorage(ObjectStorage):
         Raises:
             InvalidOptionError: An option is not known.
         """
-        if place.scheme == "memory":
-            with _memories_lock:
-                return cls(place, _memories.setdefault(place.bucket, MemoryStore()), ())
+        if place.scheme == "memory":  # one step: nobody else makes another one meanwhile
+            return cls(place, _memories.setdefault(place.bucket, MemoryStore()), ())
         nested = {"retry_config": _RETRIES, **nested}
         try:
             store = _STORES[place.scheme](place.bucket, config=dict(options), **nested)

@@ -34,7 +34,7 @@ if child == 0:
         try:
             write()
         except StoreClosedError as error:
-            refused.append(type(error).__name__)
+            refused.append("'spawn'" in str(error))
     logged.close()
     os.write(ready[1], json.dumps(refused).encode() + b"\\n")
     os.read(go[0], 1)
@@ -65,4 +65,4 @@ def test_a_forked_child_writes_neither_store_nor_changelog(tmp_path: Path) -> No
         timeout=_PATIENCE_SECONDS,
     )
 
-    assert json.loads(program.stdout) == [["StoreClosedError"] * 4, ["k"], 1, 0]
+    assert json.loads(program.stdout) == [[True] * 4, ["k"], 1, 0]

@@ -23,6 +23,7 @@ from statestores.semantics.rows.commit_batch import CommitBatch
 from statestores.semantics.rows.layout import read_offsets, read_position
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, WriteBatch
+from statestores.spi.forking import of_parent
 from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.specification import StoreSpecification
 
@@ -92,6 +93,7 @@ class StoreState(MeteredStore, Generic[K, V]):
         self._specification = specification
         self._durability = durability
         self._open = True
+        self._is_of_parent = False
         self._uncommitted_bytes = 0
         self._journal: Journal | None = None
         self._is_journaled = False  # whether the journal may have pending writes
@@ -211,15 +213,19 @@ class StoreState(MeteredStore, Generic[K, V]):
     def close(self) -> None:
         # Each step may be repeated, so that an interrupted close can be repeated too.
         if self._open:
-            self._close_pending(ClosedRows(self.name))
+            self._close_pending(ClosedRows(self._why_closed()))
             self._open = False
         self._engine.close()
 
     def disown(self) -> None:
         """Be closed in a forked child, and leave the engine to the parent (COM-44)."""
         if self._open and self._engine.capabilities.persistent:
-            self._open = False
-            self._close_pending(ClosedRows(self.name))
+            self._open, self._is_of_parent = False, True
+            self._close_pending(ClosedRows(self._why_closed()))
+
+    def _why_closed(self) -> str:
+        what = f"the store {self.name!r}"
+        return of_parent(what) if self._is_of_parent else f"{what} is closed; open it again"
 
     def check_open(self) -> None:
         """Return while the store is open.
@@ -228,7 +234,7 @@ class StoreState(MeteredStore, Generic[K, V]):
             StoreClosedError: It is closed.
         """
         if not self._open:
-            raise StoreClosedError(f"the store {self.name!r} is closed; open it again")
+            raise StoreClosedError(self._why_closed())
 
     def while_open(self, items: Iterator[T]) -> Generator[T, None, None]:
         """Do as `guarded`, and count the iterator among the open ones."""

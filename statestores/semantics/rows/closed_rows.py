@@ -11,12 +11,13 @@ class ClosedRows(dict[Any, Any]):
     The hot paths go to the pending writes first; here each way in raises `StoreClosedError`.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, why: str) -> None:
+        """Refuse by *why*: what is closed, and what to do."""
         super().__init__()
-        self._name = name
+        self._why = why
 
     def _refuse(self, *arguments: object) -> NoReturn:
-        raise StoreClosedError(f"the store {self._name!r} is closed; open it again")
+        raise StoreClosedError(self._why)
 
     get = __getitem__ = __setitem__ = __contains__ = _refuse
     __len__ = __iter__ = items = copy = setdefault = _refuse

@@ -171,5 +171,5 @@ def test_a_pool_of_a_driver_is_told_or_reads_what_is_there(tmp_path: Path) -> No
     for name in ("RocksDB", "obstore"):
         assert f"was forked from one that had used {name}" in told[name]
         assert "by 'spawn'" in told[name]
-    assert "is closed" in told["what the parent has open"]
+    assert "belongs to the process" in told["what the parent has open"]
     assert told["read by the parent afterwards"] == _KEYS
