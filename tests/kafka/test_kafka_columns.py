@@ -55,6 +55,7 @@ class _Written:
 
     largest_bytes = 100
     markers = 0
+    is_atomic = False
 
     def __init__(self) -> None:
         self.records: list[tuple[TopicPartition, Any, Any]] = []

@@ -132,6 +132,7 @@ def test_a_worker_of_a_daemon_that_has_used_them_is_told() -> None:
                 assert f"was forked from one that had used {name}" in answer
 
 
+@pytest.mark.long  # the daemons say the same without a session
 def test_tasks_and_planners_of_a_session_may_use_them(
     spark: SparkSession, subtests: pytest.Subtests
 ) -> None:
