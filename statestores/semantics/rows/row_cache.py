@@ -10,6 +10,7 @@ It is a plain dictionary in the order in which keys arrived, and the older half 
 is full. What is hot comes back with the next commit or read, so nothing need be moved at a hit.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import ClassVar, Generic, TypeVar
@@ -33,7 +34,7 @@ often."""
 R = TypeVar("R")
 
 
-class RecentRows(Generic[R]):
+class RecentRows(ABC, Generic[R]):
     """The rows, in whatever form, and how much memory they take."""
 
     __slots__ = ("_capacity_bytes", "_held_bytes", "_is_filled", "rows")
@@ -53,9 +54,9 @@ class RecentRows(Generic[R]):
         self._is_filled = False  # whether there was ever no room
 
     @staticmethod
+    @abstractmethod
     def _size(rows: Iterable[R]) -> int:
         """Return the bytes of *rows* without their keys."""
-        raise NotImplementedError
 
     def keep(self, key: bytes, row: R | None) -> None:
         """Take a row that was read from the engine."""
