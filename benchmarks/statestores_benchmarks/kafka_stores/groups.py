@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from statestores_benchmarks.cases import Case, Group, Scale, Target
-from statestores_benchmarks.kafka_stores import ours
+from statestores_benchmarks.kafka_stores import driver, ours
 from statestores_benchmarks.kafka_stores.ours import Options, Way
 from statestores_benchmarks.kafka_stores.peer import Peer, started
 from statestores_benchmarks.kafka_stores.rows import VERSIONS, Rows
@@ -70,7 +70,7 @@ WORKS: Sequence[Work] = [
         ours.putting(ours.KEY_VALUE, ours.plain, ours.each),
         1.15,
         columns=ours.putting(ours.KEY_VALUE, ours.plain, ours.many),
-        floor=ours.putting_bare(ours.KEY_VALUE, ours.plain),
+        floor=driver.putting(ours.KEY_VALUE, ours.plain),
     ),
     Work(
         "key-value get",
@@ -79,14 +79,14 @@ WORKS: Sequence[Work] = [
         0.95,
         columns=ours.reading(ours.KEY_VALUE, ours.plain, ours.many, ours.get_many),
         reads="reads",
-        bare=ours.reading(ours.KEY_VALUE, ours.plain, ours.many, ours.get_bare),
+        bare=ours.reading(ours.KEY_VALUE, ours.plain, ours.many, driver.get),
     ),
     Work(
         "key-value scan",
         "scan {rows:,} rows",
         ours.reading(ours.KEY_VALUE, ours.plain, ours.many, ours.scan),
         1.15,
-        floor=ours.reading(ours.KEY_VALUE, ours.plain, ours.many, ours.scan_bare),
+        floor=ours.reading(ours.KEY_VALUE, ours.plain, ours.many, driver.scan),
     ),
     Work(
         "key-value restore",
@@ -108,7 +108,7 @@ WORKS: Sequence[Work] = [
         ours.reading(ours.TIMESTAMPED, ours.timestamped, ours.many, ours.get_value),
         1.0,
         reads="reads",
-        bare=ours.reading(ours.TIMESTAMPED, ours.timestamped, ours.many, ours.stamped_bare),
+        bare=ours.reading(ours.TIMESTAMPED, ours.timestamped, ours.many, driver.get_value),
     ),
     Work(
         "versioned put",
@@ -116,7 +116,7 @@ WORKS: Sequence[Work] = [
         ours.putting(ours.VERSIONED, ours.dated, ours.each),
         0.45,
         columns=ours.putting(ours.VERSIONED, ours.dated, ours.many),
-        bare=ours.versions_bare,
+        bare=driver.put_versions,
     ),
     Work(
         "versioned get latest",
@@ -125,7 +125,7 @@ WORKS: Sequence[Work] = [
         0.5,
         reads="reads",
         uncached=1.2,
-        bare=ours.reading(ours.VERSIONED, ours.dated, ours.each, ours.latest_bare),
+        bare=ours.reading(ours.VERSIONED, ours.dated, ours.each, driver.latest),
     ),
     Work(
         "versioned get as of",
@@ -134,7 +134,7 @@ WORKS: Sequence[Work] = [
         0.45,
         columns=ours.reading(ours.VERSIONED, ours.dated, ours.each, ours.as_of_many),
         reads="reads",
-        bare=ours.reading(ours.VERSIONED, ours.dated, ours.each, ours.as_of_bare),
+        bare=ours.reading(ours.VERSIONED, ours.dated, ours.each, driver.as_of),
     ),
     Work(
         "versioned restore",
@@ -149,7 +149,7 @@ WORKS: Sequence[Work] = [
         ours.putting(ours.WINDOW, ours.dated, ours.each),
         1.0,
         columns=ours.putting(ours.WINDOW, ours.dated, ours.many),
-        bare=ours.putting_bare(ours.WINDOW, ours.dated),
+        bare=driver.putting(ours.WINDOW, ours.dated),
     ),
     Work(
         "window fetch",
@@ -157,7 +157,7 @@ WORKS: Sequence[Work] = [
         ours.reading(ours.WINDOW, ours.dated, ours.each, ours.fetch),
         1.15,
         reads="reads",
-        floor=ours.reading(ours.WINDOW, ours.dated, ours.each, ours.fetch_bare),
+        floor=ours.reading(ours.WINDOW, ours.dated, ours.each, driver.fetch),
     ),
     Work(
         "window fetch of ten",
@@ -165,7 +165,7 @@ WORKS: Sequence[Work] = [
         ours.reading(ours.WINDOW, ours.dated, ours.each, ours.fetch_ten),
         1.0,
         reads="few",
-        bare=ours.reading(ours.WINDOW, ours.dated, ours.each, ours.ten_bare),
+        bare=ours.reading(ours.WINDOW, ours.dated, ours.each, driver.fetch_ten),
     ),
     Work(
         "timestamped window put",

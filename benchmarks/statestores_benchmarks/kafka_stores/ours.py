@@ -4,26 +4,20 @@ A way of a work takes the rows, options of the store and a directory, and prepar
 a write-ahead log and commits every 1,000 rows; Kafka Streams has none and commits at the end.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from rocksdict import WriteBatch
-
 import statestores as ss
 from statestores.arrow.restoring.row_sink import RowSink
 from statestores.changelog.rows import batch_from_changes, change_schema
-from statestores.semantics.every_kind.arguments import MAX_TIME_MS
-from statestores.semantics.retained.rows import SUFFIX_BYTES
-from statestores.semantics.rows.layout import DATA, HISTORY
 from statestores.spi.specification import StoreSpecification
 from statestores_benchmarks.cases import Outcome, Timed
 from statestores_benchmarks.data import COMMIT_ROWS
 from statestores_benchmarks.kafka_stores.rows import BEGIN_MS, HOUR_MS, VERSIONS, Rows
 
-_DAY_MS = 24 * HOUR_MS
+DAY_MS = 24 * HOUR_MS
 _GAP_MS = 60_000
 _STAMP_BYTES = 8
 _LOG = ss.TopicPartition("log", 0)
@@ -41,12 +35,12 @@ Batch = tuple[list[bytes], list[bytes], int]
 
 KEY_VALUE = ss.KeyValue("rows")
 TIMESTAMPED = ss.TimestampedKeyValue("rows")
-VERSIONED = ss.Versioned("versions", history_retention_ms=_DAY_MS)
-WINDOW = ss.Window("window", retention_ms=_DAY_MS, window_size_ms=HOUR_MS)
-SESSION = ss.Session("session", retention_ms=_DAY_MS)
+VERSIONED = ss.Versioned("versions", history_retention_ms=DAY_MS)
+WINDOW = ss.Window("window", retention_ms=DAY_MS, window_size_ms=HOUR_MS)
+SESSION = ss.Session("session", retention_ms=DAY_MS)
 
 
-def _opened(specification: StoreSpecification[bytes, bytes], options: Options, path: Path) -> Any:
+def opened(specification: StoreSpecification[bytes, bytes], options: Options, path: Path) -> Any:
     """Open a store; its kind is up to who calls."""
     return ss.open_store(
         path / "ours",
@@ -63,7 +57,7 @@ def putting(specification: Any, batches: Any, put: Any) -> Way:
     @contextmanager
     def prepared(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
         given = batches(rows)
-        with _opened(specification, options, path) as store:
+        with opened(specification, options, path) as store:
             yield lambda: _load(store, given, put(store), rows.count)
 
     return prepared
@@ -74,7 +68,7 @@ def reading(specification: Any, batches: Any, put: Any, read: Any) -> Way:
 
     @contextmanager
     def prepared(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
-        with _opened(specification, options, path) as store:
+        with opened(specification, options, path) as store:
             _load(store, batches(rows), put(store), rows.count)
             yield read(store, rows)
 
@@ -94,7 +88,7 @@ def restoring(specification: Any, batches: Any) -> Way:
     @contextmanager
     def prepared(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
         given = [changes for (changes,) in batches(rows)]
-        with _opened(specification, options, path) as store:
+        with opened(specification, options, path) as store:
             yield lambda: _restore(store, given, rows.count)
 
     return prepared
@@ -194,13 +188,13 @@ def timestamped(rows: Rows) -> list[tuple[list[bytes], list[bytes], int]]:
 def get(store: Any, rows: Rows) -> Timed:
     """Read values of keys, one by one."""
     asked = [rows.keys[pick] for pick in rows.picks]
-    return _summed(lambda: sum(len(store.get(key)) for key in asked))
+    return summed(lambda: sum(len(store.get(key)) for key in asked))
 
 
 def get_many(store: Any, rows: Rows) -> Timed:
     """Read values of keys, 1,000 at a time."""
     asked = _slices([rows.keys[pick] for pick in rows.picks])
-    return _summed(lambda: sum(len(value) for keys in asked for value in store.get_many(keys)))
+    return summed(lambda: sum(len(value) for keys in asked for value in store.get_many(keys)))
 
 
 def get_value(store: Any, rows: Rows) -> Timed:
@@ -217,7 +211,7 @@ def scan(store: Any, rows: Rows) -> Timed:
             found += len(key) + len(value)
         return found
 
-    return _summed(read)
+    return summed(read)
 
 
 def latest(store: Any, rows: Rows) -> Timed:
@@ -227,8 +221,8 @@ def latest(store: Any, rows: Rows) -> Timed:
 
 def as_of(store: Any, rows: Rows) -> Timed:
     """Read versions of keys as of any time."""
-    asked = [(rows.keys[pick], BEGIN_MS + at) for pick, at in _picks_and_times(rows)]
-    return _summed(lambda: sum(len(store.get(key, at).value) for key, at in asked))
+    asked = [(rows.keys[pick], BEGIN_MS + at) for pick, at in picks_and_times(rows)]
+    return summed(lambda: sum(len(store.get(key, at).value) for key, at in asked))
 
 
 def as_of_many(store: Any, rows: Rows) -> Timed:
@@ -236,173 +230,15 @@ def as_of_many(store: Any, rows: Rows) -> Timed:
     keys = _slices([rows.keys[pick] for pick in rows.few_picks])
     times = _slices([BEGIN_MS + at for at in rows.times])
     asked = list(zip(keys, times, strict=True))
-    return _summed(
+    return summed(
         lambda: sum(len(found.value) for some, at in asked for found in store.get_many(some, at))
     )
 
 
 def fetch(store: Any, rows: Rows) -> Timed:
     """Read single windows."""
-    asked = [(rows.keys[pick], BEGIN_MS + at - at % HOUR_MS) for pick, at in _picks_and_times(rows)]
-    return _summed(lambda: sum(len(store.fetch(key, at)) for key, at in asked))
-
-
-def fetch_bare(store: Any, rows: Rows) -> Timed:
-    """Read the same windows by the driver's own call, with the making of each row's key."""
-    asked = [(rows.keys[pick], BEGIN_MS + at - at % HOUR_MS) for pick, at in _picks_and_times(rows)]
-    get = store._engine._get  # noqa: SLF001  # the driver's, and nothing around it
-    return _summed(
-        lambda: sum(len(get(DATA + key + at.to_bytes(SUFFIX_BYTES))) for key, at in asked)
-    )
-
-
-def ten_bare(store: Any, rows: Rows) -> Timed:
-    """Read the same ten windows by the driver's raw iterator, without making anything of them."""
-    keys = rows.keys[: rows.few]
-    low, high = BEGIN_MS.to_bytes(SUFFIX_BYTES), (BEGIN_MS + _DAY_MS).to_bytes(SUFFIX_BYTES)
-    cursor = store._engine._database.iter()  # noqa: SLF001  # as above
-
-    def read() -> int:
-        found = 0
-        for key in keys:
-            stop = DATA + key + high
-            cursor.seek(DATA + key + low)
-            row_key = cursor.key()
-            while row_key is not None and row_key < stop:
-                found += len(cursor.value())
-                cursor.next()
-                row_key = cursor.key()
-        return found
-
-    return _summed(read)
-
-
-def get_bare(store: Any, rows: Rows) -> Timed:
-    """Read values of keys by the driver's own call."""
-    asked = [rows.keys[pick] for pick in rows.picks]
-    get = store._engine._get  # noqa: SLF001  # as above
-    return _summed(lambda: sum(len(get(DATA + key)) for key in asked))
-
-
-def stamped_bare(store: Any, rows: Rows) -> Timed:
-    """The same of values with a time, which is cut off."""
-    asked = [rows.keys[pick] for pick in rows.picks]
-    get = store._engine._get  # noqa: SLF001  # as above
-    return _summed(lambda: sum(len(get(DATA + key)[_STAMP_BYTES:]) for key in asked))
-
-
-def scan_bare(store: Any, rows: Rows) -> Timed:
-    """Read all rows in order by the driver's own iterator, and cut the namespace off each key."""
-    items = store._engine._database.items  # noqa: SLF001  # as above
-
-    def read() -> int:
-        found = 0
-        for key, value in items(from_key=DATA):
-            if key[:1] != DATA:
-                break
-            found += len(key[1:]) + len(value)
-        return found
-
-    return _summed(read)
-
-
-def putting_bare(specification: Any, batches: Any) -> Way:
-    """Return the way that writes the same rows by the driver's own batches.
-
-    They are in a dictionary first, by a line for each, since one commit may bring a row twice.
-    Those of windows are named in one more row for each commit.
-    """
-
-    @contextmanager
-    def prepared(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
-        given = batches(rows)
-        with _opened(specification, options, path) as store:
-            write = store._engine._write  # noqa: SLF001  # as above
-
-            def work() -> Outcome:
-                for keys, values, *at in given:
-                    pending: dict[bytes, bytes] = {}
-                    for key, value in zip(keys, values, strict=True):
-                        pending[key] = value  # noqa: PERF403  # one line each, as puts come
-                    suffix = at[0].to_bytes(SUFFIX_BYTES) if at else b""
-                    names = [DATA + key + suffix for key in pending]
-                    batch = WriteBatch(raw_mode=True)
-                    deque(map(batch.put, names, pending.values()), maxlen=0)
-                    if at:
-                        batch.put(HISTORY + suffix, b"".join(names))
-                    write(batch)
-                return Outcome(answer=lambda: rows.count)
-
-            yield work
-
-    return prepared
-
-
-@contextmanager
-def versions_bare(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
-    """Write the rows of versions by the driver's own batches: the latest, and the one before it.
-
-    What came before is in a dictionary. The rows are in the order of their keys, as the driver
-    takes them fastest.
-    """
-    given = dated(rows)
-    with _opened(VERSIONED, options, path) as store:
-        write = store._engine._write  # noqa: SLF001  # as above
-
-        def work() -> Outcome:
-            latest: dict[bytes, tuple[int, bytes]] = {}
-            for keys, values, at in given:
-                pending: dict[bytes, tuple[int, bytes]] = {}
-                for key, value in zip(keys, values, strict=True):
-                    pending[key] = at, value
-                rows_of: dict[bytes, bytes] = {}
-                superseded: dict[bytes, bytes] = {}
-                for key in sorted(pending):
-                    start, value = pending[key]
-                    header = start.to_bytes(_STAMP_BYTES)
-                    rows_of[DATA + key] = header + value
-                    if key in latest:
-                        before, old = latest[key]
-                        suffix = (MAX_TIME_MS - before).to_bytes(SUFFIX_BYTES)
-                        superseded[HISTORY + key + suffix] = header + old
-                latest.update(pending)
-                batch = WriteBatch(raw_mode=True)
-                deque(map(batch.put, rows_of, rows_of.values()), maxlen=0)
-                deque(map(batch.put, superseded, superseded.values()), maxlen=0)
-                write(batch)
-            return Outcome(answer=lambda: rows.count)
-
-        yield work
-
-
-def latest_bare(store: Any, rows: Rows) -> Timed:
-    """Read the latest versions of keys by the driver's own call; their starts are cut off."""
-    asked = [rows.keys[pick] for pick in rows.few_picks]
-    get = store._engine._get  # noqa: SLF001  # as above
-    return _summed(lambda: sum(len(get(DATA + key)[_STAMP_BYTES:]) for key in asked))
-
-
-def as_of_bare(store: Any, rows: Rows) -> Timed:
-    """Read the same versions by the driver's seeks; the latest ones are in a dictionary."""
-    asked = [(rows.keys[pick], BEGIN_MS + at) for pick, at in _picks_and_times(rows)]
-    last_ms = BEGIN_MS + (VERSIONS - 1) * HOUR_MS
-    few = zip(rows.keys[: rows.few], rows.values[: rows.few], strict=True)
-    latest = {key: (last_ms, value) for key, value in few}
-    cursor = store._engine._database.iter()  # noqa: SLF001  # as above
-
-    def read() -> int:
-        found = 0
-        for key, at in asked:
-            start, value = latest[key]
-            if start <= at:
-                found += len(value)
-                continue
-            cursor.seek(HISTORY + key + (MAX_TIME_MS - at).to_bytes(SUFFIX_BYTES))
-            if cursor.key() is not None:
-                found += len(cursor.value()[_STAMP_BYTES:])
-        return found
-
-    return _summed(read)
+    asked = [(rows.keys[pick], BEGIN_MS + at - at % HOUR_MS) for pick, at in picks_and_times(rows)]
+    return summed(lambda: sum(len(store.fetch(key, at)) for key, at in asked))
 
 
 def fetch_ten(store: Any, rows: Rows) -> Timed:
@@ -416,14 +252,14 @@ def fetch_ten(store: Any, rows: Rows) -> Timed:
                 found += len(window.value)
         return found
 
-    return _summed(read)
+    return summed(read)
 
 
 @contextmanager
 def merged_sessions(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
     """Merge events into sessions; every second one of a key follows within the gap."""
     given = events(rows)
-    with _opened(SESSION, options, path) as store:
+    with opened(SESSION, options, path) as store:
 
         def work() -> Outcome:
             merged = 0
@@ -443,7 +279,8 @@ def merged_sessions(rows: Rows, options: Options, path: Path) -> Iterator[Timed]
         yield work
 
 
-def _picks_and_times(rows: Rows) -> Iterator[tuple[int, int]]:
+def picks_and_times(rows: Rows) -> Iterator[tuple[int, int]]:
+    """Return which key, and as of which time, each read asks for."""
     return zip(rows.few_picks, rows.times, strict=True)
 
 
@@ -453,10 +290,12 @@ def _slices(items: list[Any]) -> list[list[Any]]:
 
 def _summed_values(store: Any, rows: Rows, picks: list[int]) -> Timed:
     asked = [rows.keys[pick] for pick in picks]
-    return _summed(lambda: sum(len(store.get(key).value) for key in asked))
+    return summed(lambda: sum(len(store.get(key).value) for key in asked))
 
 
-def _summed(read: Callable[[], int]) -> Timed:
+def summed(read: Callable[[], int]) -> Timed:
+    """Return the round that is *read*, whose answer is what it sums up."""
+
     def timed() -> Outcome:
         found = read()
         return Outcome(answer=lambda: found)

@@ -1,0 +1,188 @@
+"""The floor of each work: the same rows by the driver's own calls, and nothing around them.
+
+Ways are those of `ours`; the names are the same.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rocksdict import WriteBatch
+
+from statestores.semantics.every_kind.arguments import MAX_TIME_MS
+from statestores.semantics.retained.rows import SUFFIX_BYTES
+from statestores.semantics.rows.layout import DATA, HISTORY
+from statestores_benchmarks.cases import Outcome, Timed
+from statestores_benchmarks.kafka_stores.ours import (
+    DAY_MS,
+    VERSIONED,
+    Options,
+    Way,
+    dated,
+    opened,
+    picks_and_times,
+    summed,
+)
+from statestores_benchmarks.kafka_stores.rows import BEGIN_MS, HOUR_MS, VERSIONS, Rows
+
+_STAMP_BYTES = 8
+
+
+def fetch(store: Any, rows: Rows) -> Timed:
+    """Read the same windows by the driver's own call, with the making of each row's key."""
+    asked = [(rows.keys[pick], BEGIN_MS + at - at % HOUR_MS) for pick, at in picks_and_times(rows)]
+    get = store._engine._get  # noqa: SLF001  # the driver's, and nothing around it
+    return summed(
+        lambda: sum(len(get(DATA + key + at.to_bytes(SUFFIX_BYTES))) for key, at in asked)
+    )
+
+
+def fetch_ten(store: Any, rows: Rows) -> Timed:
+    """Read the same ten windows by the driver's raw iterator, without making anything of them."""
+    keys = rows.keys[: rows.few]
+    low, high = BEGIN_MS.to_bytes(SUFFIX_BYTES), (BEGIN_MS + DAY_MS).to_bytes(SUFFIX_BYTES)
+    cursor = store._engine._database.iter()  # noqa: SLF001  # as above
+
+    def read() -> int:
+        found = 0
+        for key in keys:
+            stop = DATA + key + high
+            cursor.seek(DATA + key + low)
+            row_key = cursor.key()
+            while row_key is not None and row_key < stop:
+                found += len(cursor.value())
+                cursor.next()
+                row_key = cursor.key()
+        return found
+
+    return summed(read)
+
+
+def get(store: Any, rows: Rows) -> Timed:
+    """Read values of keys by the driver's own call."""
+    asked = [rows.keys[pick] for pick in rows.picks]
+    get = store._engine._get  # noqa: SLF001  # as above
+    return summed(lambda: sum(len(get(DATA + key)) for key in asked))
+
+
+def get_value(store: Any, rows: Rows) -> Timed:
+    """The same of values with a time, which is cut off."""
+    asked = [rows.keys[pick] for pick in rows.picks]
+    get = store._engine._get  # noqa: SLF001  # as above
+    return summed(lambda: sum(len(get(DATA + key)[_STAMP_BYTES:]) for key in asked))
+
+
+def scan(store: Any, rows: Rows) -> Timed:
+    """Read all rows in order by the driver's own iterator, and cut the namespace off each key."""
+    items = store._engine._database.items  # noqa: SLF001  # as above
+
+    def read() -> int:
+        found = 0
+        for key, value in items(from_key=DATA):
+            if key[:1] != DATA:
+                break
+            found += len(key[1:]) + len(value)
+        return found
+
+    return summed(read)
+
+
+def putting(specification: Any, batches: Any) -> Way:
+    """Return the way that writes the same rows by the driver's own batches.
+
+    They are in a dictionary first, by a line for each, since one commit may bring a row twice.
+    Those of windows are named in one more row for each commit.
+    """
+
+    @contextmanager
+    def prepared(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
+        given = batches(rows)
+        with opened(specification, options, path) as store:
+            write = store._engine._write  # noqa: SLF001  # as above
+
+            def work() -> Outcome:
+                for keys, values, *at in given:
+                    pending: dict[bytes, bytes] = {}
+                    for key, value in zip(keys, values, strict=True):
+                        pending[key] = value  # noqa: PERF403  # one line each, as puts come
+                    suffix = at[0].to_bytes(SUFFIX_BYTES) if at else b""
+                    names = [DATA + key + suffix for key in pending]
+                    batch = WriteBatch(raw_mode=True)
+                    deque(map(batch.put, names, pending.values()), maxlen=0)
+                    if at:
+                        batch.put(HISTORY + suffix, b"".join(names))
+                    write(batch)
+                return Outcome(answer=lambda: rows.count)
+
+            yield work
+
+    return prepared
+
+
+@contextmanager
+def put_versions(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
+    """Write the rows of versions by the driver's own batches: the latest, and the one before it.
+
+    What came before is in a dictionary. The rows are in the order of their keys, as the driver
+    takes them fastest.
+    """
+    given = dated(rows)
+    with opened(VERSIONED, options, path) as store:
+        write = store._engine._write  # noqa: SLF001  # as above
+
+        def work() -> Outcome:
+            latest: dict[bytes, tuple[int, bytes]] = {}
+            for keys, values, at in given:
+                pending: dict[bytes, tuple[int, bytes]] = {}
+                for key, value in zip(keys, values, strict=True):
+                    pending[key] = at, value
+                rows_of: dict[bytes, bytes] = {}
+                superseded: dict[bytes, bytes] = {}
+                for key in sorted(pending):
+                    start, value = pending[key]
+                    header = start.to_bytes(_STAMP_BYTES)
+                    rows_of[DATA + key] = header + value
+                    if key in latest:
+                        before, old = latest[key]
+                        suffix = (MAX_TIME_MS - before).to_bytes(SUFFIX_BYTES)
+                        superseded[HISTORY + key + suffix] = header + old
+                latest.update(pending)
+                batch = WriteBatch(raw_mode=True)
+                deque(map(batch.put, rows_of, rows_of.values()), maxlen=0)
+                deque(map(batch.put, superseded, superseded.values()), maxlen=0)
+                write(batch)
+            return Outcome(answer=lambda: rows.count)
+
+        yield work
+
+
+def latest(store: Any, rows: Rows) -> Timed:
+    """Read the latest versions of keys by the driver's own call; their starts are cut off."""
+    asked = [rows.keys[pick] for pick in rows.few_picks]
+    get = store._engine._get  # noqa: SLF001  # as above
+    return summed(lambda: sum(len(get(DATA + key)[_STAMP_BYTES:]) for key in asked))
+
+
+def as_of(store: Any, rows: Rows) -> Timed:
+    """Read the same versions by the driver's seeks; the latest ones are in a dictionary."""
+    asked = [(rows.keys[pick], BEGIN_MS + at) for pick, at in picks_and_times(rows)]
+    last_ms = BEGIN_MS + (VERSIONS - 1) * HOUR_MS
+    few = zip(rows.keys[: rows.few], rows.values[: rows.few], strict=True)
+    latest = {key: (last_ms, value) for key, value in few}
+    cursor = store._engine._database.iter()  # noqa: SLF001  # as above
+
+    def read() -> int:
+        found = 0
+        for key, at in asked:
+            start, value = latest[key]
+            if start <= at:
+                found += len(value)
+                continue
+            cursor.seek(HISTORY + key + (MAX_TIME_MS - at).to_bytes(SUFFIX_BYTES))
+            if cursor.key() is not None:
+                found += len(cursor.value()[_STAMP_BYTES:])
+        return found
+
+    return summed(read)
