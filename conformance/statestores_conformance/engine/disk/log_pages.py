@@ -16,6 +16,7 @@ from statestores.errors import StateStoreError, StoreCorruptedError
 from statestores.spi import Engine
 from statestores_conformance.engine.disk.altered_files import bytes_of
 from statestores_conformance.intensity import seed
+from statestores_conformance.promises import NOT_APPLICABLE
 from statestores_conformance.subjects.engines import (
     EngineFixtures,
     Engines,
@@ -99,6 +100,8 @@ class LogPageTests(EngineFixtures):
         A header of the next may fit into what is left, exactly, or not.
         """
         writer = _Writer(persistent_engine, engines.path())
+        if not writer.length:  # of a server, for instance, whose pages are elsewhere
+            pytest.skip(f"{NOT_APPLICABLE}no file of the engine holds what was written")
         page = max(_PAGES)
         for left in range(_MOST_LEFT):
             if writer.room(page) < 2 * _LAST_BYTES:
