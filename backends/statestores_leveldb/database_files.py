@@ -28,9 +28,9 @@ def check_completeness(directory: Path) -> None:
     Measured with LevelDB 1.22, also with paranoid checks: without ``CURRENT`` it starts an empty
     database and removes the old files. Without a log that the manifest needs, with zeros in the
     place of records, or with changes missing between two logs, it opens with a hole in the data.
-    The last happens through nobody's
-    fault: if the power fails while a full log is being turned into a sorted file, and nothing had
-    waited for the disk, the old log may be lost while the new one is there (ENG-27).
+    The last happens through nobody's fault: if the power fails while a full log is being turned
+    into a sorted file, and nothing had waited for the disk, the old log may be lost while the new
+    one is there (ENG-27).
 
     Raises:
         StoreCorruptedError: Something is missing. Nothing has been changed.

@@ -5,8 +5,8 @@ child that goes on with such a copy writes into its parent's files, waits for th
 not have, or hangs when it exits. So in the child everything registered here refuses to be used; the
 parent notices nothing. What is only in memory is the child's own copy and stays usable; but a lock
 that another thread of the parent held would be held for ever, so its locks are renewed (ENG-43).
-And a driver whose threads serve the whole process is refused: it takes them for there (ENG-44). It
-costs nothing until a process forks.
+And a driver whose threads serve the whole process is refused, since it would wait for those that
+have stayed with the parent (ENG-44). It costs nothing until a process forks.
 """
 
 import ctypes
