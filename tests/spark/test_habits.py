@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import InputPartition
 
 import statestores as ss
 from statestores.changelog import FileChangelog
@@ -184,6 +185,33 @@ def test_a_key_is_looked_for_where_the_partitioner_puts_it(tmp_path: Path) -> No
         assert read(unknown, key="a") == list(range(8))
 
 
+def test_a_read_of_what_no_partition_can_have_has_no_rows(
+    state: Path, subtests: pytest.Subtests
+) -> None:
+    """It failed with a bare `AssertionError`: Spark makes a task of its own where none is planned.
+
+    So did a `key` together with `partitions` that are not its own, as a job finds them that goes
+    through the partitions; an empty list of `keys`; and what a root without stores says of itself.
+    """
+    place = GivenRoot(state)
+    spark_makes = InputPartition(None)
+    for options in ({"keys": "[]"}, {"keys": "[]", "readChangeFeed": "true"}):
+        with subtests.test(options):
+            given = SourceOptions.for_reading({"path": str(state), **options})
+            source = StateStoreReader(place, COUNTS, 1, given, placement=Placement.PARTITIONER)
+
+            assert source.partitions() == []
+            assert list(source.read(spark_makes)) == []
+    empty = ss.StateRoot.create(state.parent / "empty").path
+    for table in METADATA:
+        with subtests.test(table):
+            given = SourceOptions.for_reading({"path": str(empty)})
+            reader = MetadataReader(GivenRoot(empty), table, given)
+
+            assert reader.partitions() == []
+            assert list(reader.read(spark_makes)) == []
+
+
 def test_a_state_root_says_what_it_has(state: Path) -> None:
     """Each table has the columns that it declares, and is read without Spark as with it."""
     with ss.open_logged_store(state, "counts", 0, backend="memory") as logged:
@@ -222,8 +250,10 @@ def test_a_dataframe_of_commits_and_a_store_that_spark_has_written(
 
     commits = spark.read.format("statestores").option("metadata", "commits").load(root)
     one = spark.read.format("statestores").option("key", "a").load(root)
+    none = spark.read.format("statestores").option("keys", "[]").load(root)
 
     assert {row.operation for row in commits.collect()} == {"changes"}
     assert ss.StateRoot.open(root).store("s").placement is Placement.PARTITIONER
     assert one.rdd.getNumPartitions() == 1
     assert [row.value for row in one.collect()] == [1]
+    assert none.collect() == []

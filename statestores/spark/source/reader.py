@@ -152,7 +152,11 @@ class StateStoreReader(DataSourceReader):
         return spark_schema(pa.schema(chosen), raw=options.raw)
 
     def partitions(self) -> list[InputPartition]:
-        """Return the tasks: one for each partition of the store, or for each part of its keys."""
+        """Return the tasks: one for each partition of the store, or for each part of its keys.
+
+        There is none where no partition can have the keys; Spark makes one of that, which is not a
+        `StorePartition`.
+        """
         from statestores.reading.commit_times import offset_as_of  # noqa: PLC0415  # needs pyarrow
         from statestores.reading.partition_reader import end_offsets  # noqa: PLC0415  # needs pyarrow
 
@@ -189,7 +193,8 @@ class StateStoreReader(DataSourceReader):
 
         from statestores.spark.columns import to_spark  # noqa: PLC0415  # needs pyarrow
 
-        assert isinstance(partition, StorePartition)  # noqa: S101  # what `partitions` planned
+        if not isinstance(partition, StorePartition):
+            return  # Spark's own, since nothing was planned
         options = self._options
         schema = self.arrow_schema()
         extra = {
