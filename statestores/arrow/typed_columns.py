@@ -7,8 +7,8 @@ import pyarrow as pa
 from statestores.arrow.schemas import row_schema
 from statestores.errors import InvalidArgumentError
 from statestores.serdes.raw_serde import serde_or_raw
+from statestores.serdes.rows import RowSerde, SortedRowSerde
 from statestores.serdes.rows.completing import completed
-from statestores.serdes.rows.row_serde import RowSerde
 from statestores.spi.kinds import DERIVED_COLUMNS, TIME_COLUMNS
 from statestores.spi.specification import StoreSpecification
 
@@ -69,10 +69,10 @@ def encode_rows(
     wanted = row_schema(specification.kind)
     columns = {name: rows.column(name) for name in needed}
     if typed:
-        if isinstance(specification.value, RowSerde):
-            columns["value"] = completed(specification.value.schema, columns["value"])
-        columns["key"] = serde_or_raw(specification.key).encode_array(columns["key"])
-        columns["value"] = serde_or_raw(specification.value).encode_array(columns["value"])
+        for name, serde in (("key", specification.key), ("value", specification.value)):
+            if isinstance(serde, RowSerde | SortedRowSerde):
+                columns[name] = completed(serde.schema, columns[name])
+            columns[name] = serde_or_raw(serde).encode_array(columns[name])
     schema = pa.schema([wanted.field(name) for name in needed])
     for name in needed:
         if name not in {"key", "value"}:

@@ -175,6 +175,30 @@ def test_fields_may_be_missing_narrower_and_in_any_order(root: Path) -> None:
     assert 0 not in found
 
 
+@pytest.mark.spec("SRD-44")
+def test_fields_of_keys_may_be_missing_as_well(root: Path) -> None:
+    """The driver took such a column, and its tasks failed: only values were completed.
+
+    A field that is not there is null, and the key is the one with the null.
+    """
+    key = struct(n=ByteType())
+    given = SourceOptions.for_writing({"path": str(root)})
+    schema = StructType([StructField("key", key), StructField("value", VALUE)])
+    planned = plan_write(GivenRoot.of(given.path), given, schema)
+    rows = [{"key": {"n": 7}, "value": whole(7)}, {"key": {"n": 8}, "value": whole(8)}]
+    narrow = pa.struct([("n", pa.int8())])
+
+    for some in (rows, [{"key": {"n": 8}, "value": None}]):
+        batch = pa.RecordBatch.from_pylist(some, pa.schema([("key", narrow), ("value", VALUES)]))
+        write_id = uuid4().hex
+        changes = [from_spark(batch, planned.specification, raw=planned.raw)]
+        staged = stage_rows(planned, write_id, "0", changes)
+        publish_rows(planned, write_id, [staged], overwrite=False)
+
+    assert read(root, key='{"n": 7, "c": null}') == {7: whole(7)}
+    assert sorted(read(root)) == [0, 1, 2, 3, 4, 7]
+
+
 @pytest.mark.spec("SRD-44", "SRD-39", "SRD-40")
 def test_a_schema_grows_where_that_is_asked_for(root: Path) -> None:
     """The root has the later one with the rows; those that were there have nulls."""
