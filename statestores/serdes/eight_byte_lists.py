@@ -3,6 +3,7 @@
 A list that is not of such numbers throughout gives ``None``: value by value says what is wrong.
 """
 
+import math
 import sys
 from array import array
 from typing import Any, Literal
@@ -16,10 +17,14 @@ Code = Literal["q", "Q", "d"]
 
 
 def packed_list(values: list[Any], code: Code) -> list[bytes] | None:
-    """Return the bytes of *values*, ``None`` if one does not fit.
+    """Return the bytes of *values*, ``None`` if one does not fit, or may be NaN.
+
+    NaN has bits of which only some are written. Any in *values* makes their sum NaN.
 
     Requires: they are of the type of *code*.
     """
+    if code == "d" and math.isnan(sum(values)):
+        return None
     try:
         numbers = array(code, values)
     except OverflowError:

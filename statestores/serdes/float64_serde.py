@@ -4,7 +4,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from statestores.serdes.arrow_columns import map_chunks, map_values, pyarrow
+from statestores.serdes.arrow_columns import map_chunks, map_values, numpy, pyarrow
 from statestores.serdes.eight_byte_columns import from_bytes, to_bytes
 from statestores.serdes.refusals import not_eight_bytes, refused_column, refused_value
 
@@ -13,20 +13,26 @@ _EXPECTED: Final = "a float, or an int that a float holds exactly"
 _pack = struct.Struct(">d").pack
 _unpack = struct.Struct(">d").unpack
 
+NAN_BYTES: Final = bytes.fromhex("7ff8000000000000")
+"""The NaN that is written: Java writes this one too, whatever it has computed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Float64Serde:
     """Eight bytes, big-endian, IEEE 754: Kafka's Double serde (SRD-14).
 
     Not sorted: negative numbers come after positive ones, in reverse. As keys, 0.0 and -0.0 are
-    two. An ``int`` is accepted where a type checker accepts it, if nothing is lost.
+    two, and NaN is one, whichever of its bits a computation has given. An ``int`` is accepted where
+    a type checker accepts it, if nothing is lost.
     """
 
     name: str = field(default="float64", init=False)
     sorted: bool = field(default=False, init=False)
 
     def encode(self, value: float) -> bytes:
-        return _pack(value if type(value) is float else self._as_float(value))
+        if type(value) is not float:
+            value = self._as_float(value)
+        return _pack(value) if value == value else NAN_BYTES  # noqa: PLR0124  # what NaN is not
 
     def _as_float(self, value: object) -> float:
         """Return a number as the float that equals it."""
@@ -53,7 +59,7 @@ class Float64Serde:
         return map_chunks(self._encode_chunk, values, pyarrow().binary())
 
     def _encode_chunk(self, array: Any) -> Any:
-        return to_bytes(self._as_float64(array), self.name, lambda numbers: numbers.astype(">f8"))
+        return to_bytes(self._as_float64(array), self.name, _big_endian)
 
     def _as_float64(self, array: Any) -> Any:
         """Return *array*, of numbers of any width, as float64."""
@@ -81,6 +87,16 @@ class Float64Serde:
 
     def arrow_type(self) -> Any:
         return pyarrow().float64()
+
+
+def _big_endian(numbers: Any) -> Any:
+    """Return a numpy array of floats as what is written of them."""
+    np = numpy()
+    written = numbers.astype(">f8")
+    odd = np.isnan(written)
+    if odd.any():
+        written.view(">u8")[odd] = int.from_bytes(NAN_BYTES)
+    return written
 
 
 float64 = Float64Serde()

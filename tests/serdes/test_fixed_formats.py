@@ -5,12 +5,14 @@ import struct
 from enum import IntEnum
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from statestores.errors import SerializationError
-from statestores.serdes import float64, int64, int64_sorted, raw, utf8
+from statestores.serdes import float64, int64, int64_sorted, list_of, raw, utf8
+from statestores.serdes.typed_stores.encoded_values import encode_values
 from statestores.spi.serde import Serde
 from statestores_conformance.many_cases import for_each
 
@@ -73,6 +75,37 @@ def test_values_come_back(serde: Serde[Any], values: st.SearchStrategy[Any]) -> 
 def test_nan_comes_back_as_nan() -> None:
     """NaN equals nothing, and is a float all the same."""
     assert math.isnan(float64.decode(float64.encode(math.nan)))
+
+
+@pytest.mark.spec("SRD-14")
+def test_nan_is_one_key(subtests: pytest.Subtests) -> None:
+    """It was as many as there are bits for it, and Java's Double serde writes one.
+
+    On x86 what inf - inf, or Spark's sqrt(-1), gives has the sign bit, and the NaN of a literal has
+    not: a store had two rows for them, in two partitions.
+    """
+    odd = [struct.unpack(">d", bytes.fromhex(bits))[0] for bits in _NANS]
+    one = bytes.fromhex("7ff8000000000000")
+    expected = [one, float64.encode(1.0), None]
+
+    assert [float64.encode(each) for each in odd] == [one] * len(odd)
+    for nan in (*odd, math.inf - math.inf):
+        with subtests.test(struct.pack(">d", nan).hex()):
+            values = [nan, 1.0, None]
+            column = pa.array(values, pa.float64())
+
+            assert float64.encode_array(column).to_pylist() == expected
+            assert float64.encode_array(column.slice(1)).to_pylist() == expected[1:]
+            assert encode_values(float64, "keys", values) == expected
+            assert encode_values(float64, "keys", values[:2]) == expected[:2]
+            assert list_of(float64).encode([nan]) == list_of(float64).encode([math.nan])
+    assert encode_values(float64, "keys", [math.inf, -math.inf, 1e308, 1e308]) == [
+        struct.pack(">d", each) for each in (math.inf, -math.inf, 1e308, 1e308)
+    ]
+
+
+_NANS = ("7ff8000000000000", "fff8000000000000", "7ff8000000000001", "ffffffffffffffff")
+"""Some of the bits that are NaN, all quiet."""
 
 
 @pytest.mark.spec("SRD-1")
