@@ -1,8 +1,10 @@
 """How far a streaming query has read: an offset for each partition, as JSON in its checkpoint.
 
-``{"0": {"offset": 41, "completeFrom": 0}}``: the next change to read of partition 0 is 41. Where a
-compaction had dropped changes before the query began, it has agreed to read what was left;
-``completeFrom`` says up to where. What is dropped later, before it is read, is a loss.
+``{"0": {"offset": 41, "completeFrom": 0, "store": "counts"}}``: the next change to read of
+partition 0 is 41. Where a compaction had dropped changes before the query began, it has agreed to
+read what was left; ``completeFrom`` says up to where. What is dropped later, before it is read, is
+a loss. An offset means something in the changelogs of its ``store`` only. Checkpoints that were
+written before it was named are those of whichever store the query reads.
 """
 
 from collections.abc import Mapping
@@ -35,29 +37,42 @@ class StreamOffsets(dict[int, StreamOffset]):
     """How far all partitions have been read."""
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Read what Spark hands back from a checkpoint.
+    def from_json(cls, content: Mapping[str, Any], store: str) -> Self:
+        """Read what Spark hands back from a checkpoint, for a query that reads *store*.
 
         Raises:
-            InvalidArgumentError: It is something else: the checkpoint of another source.
+            InvalidArgumentError: It is something else: the checkpoint of another source, or of a
+                query that has read another store.
         """
         try:
-            return cls(
+            found = cls(
                 {
                     int(number): StreamOffset(each["offset"], each["completeFrom"])
                     for number, each in content.items()
                 }
             )
+            named = {each.get("store", store) for each in content.values()}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidArgumentError(
                 f"the checkpoint has the offset {content!r}, which is not one of a state store; "
                 "give each query a checkpoint of its own"
             ) from error
+        if others := named - {store}:
+            raise InvalidArgumentError(
+                f"the checkpoint says how far the store {others.pop()!r} has been read, and the "
+                f"query reads {store!r}; give each query a checkpoint of its own, and leave its "
+                "sources and their order as they were"
+            )
+        return found
 
-    def to_json(self) -> dict[str, dict[str, int]]:
-        """Return what goes into the checkpoint; the same offsets give the same text."""
+    def to_json(self, store: str) -> dict[str, dict[str, int | str]]:
+        """Return what goes into the checkpoint; the same offsets of *store* give the same text."""
         return {
-            str(number): {"offset": each.offset, "completeFrom": each.complete_from}
+            str(number): {
+                "offset": each.offset,
+                "completeFrom": each.complete_from,
+                "store": store,
+            }
             for number, each in sorted(self.items())
         }
 

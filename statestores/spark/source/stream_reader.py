@@ -135,7 +135,7 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                     f"{self._specification.name!r} ends at {ends[number]}; say latest for its end"
                 )
             offsets[number] = StreamOffset(start, 0)
-        return offsets.to_json()
+        return offsets.to_json(self._specification.name)
 
     def _first_at(self, number: int, time_ms: int) -> int:
         """Return the first offset of a partition that was appended at *time_ms* or later.
@@ -186,13 +186,13 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                 number: StreamOffset(max(each.offset, ends[number]), each.complete_from)
                 for number, each in begun.items()
             }
-        ).to_json()
+        ).to_json(self._specification.name)
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """Return the ends of the store, for the progress of the query."""
         return StreamOffsets(
             {number: StreamOffset(end, 0) for number, end in self._ends().items()}
-        ).to_json()
+        ).to_json(self._specification.name)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return a task for each partition with changes from *start* to *end*."""
@@ -261,7 +261,7 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _of_checkpoint(self, content: dict[str, Any]) -> StreamOffsets:
         """Return the offsets of a checkpoint, which must be those of these partitions."""
-        offsets = StreamOffsets.from_json(content)
+        offsets = StreamOffsets.from_json(content, self._specification.name)
         if sorted(offsets) != sorted(self._numbers):
             raise InvalidOptionError(
                 f"the checkpoint is of a query of the partitions {sorted(offsets)}, and this one "

@@ -61,7 +61,11 @@ def test_a_new_query_begins_where_it_is_told(
     last = ends(root)
     assert json.dumps(offsets) == json.dumps(
         {
-            str(number): {"offset": last[number] if offset < 0 else offset, "completeFrom": 0}
+            str(number): {
+                "offset": last[number] if offset < 0 else offset,
+                "completeFrom": 0,
+                "store": "s",
+            }
             for number, offset in enumerate(expected)
         }
     )
@@ -77,7 +81,7 @@ def test_one_partition_is_read_alone(root: str) -> None:
     stream = reader(root, partitions="1")
     latest = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
 
-    assert latest == {"1": {"offset": ends(root)[1], "completeFrom": 0}}
+    assert latest == {"1": {"offset": ends(root)[1], "completeFrom": 0, "store": "s"}}
     assert stream.reportLatestOffset() == latest
     with pytest.raises(InvalidOptionError, match="leave the option 'partitions' as it was"):
         reader(root).latestOffset(latest, ReadAllAvailable())
@@ -188,7 +192,35 @@ def test_a_loss_is_what_was_promised_and_is_gone(
 def test_an_offset_of_another_source_is_refused(content: Any) -> None:
     """With what to do about it."""
     with pytest.raises(InvalidArgumentError, match="give each query a checkpoint of its own"):
-        StreamOffsets.from_json(content)
+        StreamOffsets.from_json(content, "s")
+
+
+def test_an_offset_of_another_store_is_refused(root: str) -> None:
+    """A checkpoint named no store, and an offset of one was taken for one of another.
+
+    A query that had read ten changes of one store, and was started again with the name of another
+    one, never gave the first ten of that. So did one whose sources had changed places, since Spark
+    knows them by their order. A checkpoint without a name goes on as it did.
+    """
+    state = make_store(root)
+    add(state, "w", {f"k{number}": "v" for number in range(30)})
+    stream = reader(root)
+    latest = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    other = json.loads(json.dumps(latest).replace('"s"', '"t"'))
+    unnamed = {
+        number: {name: each[name] for name in ("offset", "completeFrom")}
+        for number, each in latest.items()
+    }
+
+    for call in (
+        lambda: reader(root).latestOffset(other, ReadAllAvailable()),
+        lambda: reader(root).partitions(other, other),
+        lambda: reader(root).partitions(latest, other),
+    ):
+        with pytest.raises(InvalidArgumentError, match="how far the store 't' has been read"):
+            call()
+    assert reader(root).latestOffset(unnamed, ReadAllAvailable()) == latest
+    assert reader(root).partitions(unnamed, latest) == []
 
 
 @for_each(
