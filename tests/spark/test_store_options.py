@@ -1,5 +1,7 @@
 """What a new store is, by the columns of the write that makes it."""
 
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import (
@@ -16,8 +18,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from statestores.errors import InvalidOptionError
+from statestores.errors import InvalidArgumentError, InvalidOptionError
+from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.read_and_write import SourceOptions
+from statestores.spark.source.write_plan import plan_write
 from statestores.spark.store_options import new_specification
 
 _WITHOUT_SERDE: tuple[DataType, ...] = (
@@ -56,3 +60,32 @@ def test_a_type_without_a_serde_is_refused_with_what_to_write(
         objects = new_specification("s", with_json, frame.selectExpr(expression, other).schema)
         assert text.describe()[side] == "utf8"
         assert objects.describe()[side] == "json"
+
+
+@pytest.mark.parametrize(
+    ("columns", "options"),
+    [
+        (("timestamp",), {"storeKind": "timestamped-key-value"}),
+        (("valid_from",), {"historyRetention": "30d"}),
+        (("timestamp",), {"historyRetention": "30d"}),
+        (("window_start",), {"windowSize": "1h", "retention": "1d"}),
+        (("session_start", "session_end"), {"retention": "1d"}),
+    ],
+)
+def test_times_without_a_zone_are_refused_before_a_task_runs(
+    tmp_path: Path, columns: tuple[str, ...], options: dict[str, str]
+) -> None:
+    """They were taken as UTC: in a session of Oslo, noon became two in the afternoon.
+
+    Spark itself takes them in the zone of the session, which a Python source is not told.
+    """
+    given = SourceOptions.for_writing({"path": str(tmp_path), "storeName": "s", **options})
+    root = GivenRoot.of(given.path)
+    named = {name: StructField(name, TimestampType()) for name in columns}
+    plain = [StructField("key", StringType()), StructField("value", LongType())]
+
+    assert plan_write(root, given, StructType([*plain, *named.values()])).partitions
+    for wrong in columns:
+        fields = {**named, wrong: StructField(wrong, TimestampNTZType())}
+        with pytest.raises(InvalidArgumentError, match=rf"CAST\({wrong} AS timestamp\) AS {wrong}"):
+            plan_write(root, given, StructType([*plain, *fields.values()]))

@@ -157,6 +157,26 @@ def test_times_may_be_timestamps_and_columns_are_named(
     assert joined.where("keys[0] = k AND ntz = '2024-01-01'").count() == len(ORDERS) - 1
 
 
+def test_times_without_a_zone_are_in_that_of_the_session(spark: SparkSession, state: Path) -> None:
+    """As wherever Spark compares them with instants; they were taken as UTC, hours off."""
+    add_versions(state, [("EUR", 9.0, 900_000)])
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Oslo")
+    try:
+        orders = spark.sql(
+            "SELECT 'EUR' AS k, timestamp_ntz'1970-01-01 01:00:04' AS sold_at"
+            " UNION ALL SELECT 'EUR', timestamp_ntz'1970-01-01 00:00:04'"
+        )
+        joined = temporal_join(orders, state, on="k", at="sold_at")
+        found = {(str(row["sold_at"]), row["value"]) for row in joined.collect()}
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
+
+    assert joined.columns == ["k", "sold_at", "value", "valid_from"]
+    assert joined.schema["sold_at"] == orders.schema["sold_at"]
+    assert found == {("1970-01-01 01:00:04", 1.3), ("1970-01-01 00:00:04", None)}
+
+
 def test_a_batch_sees_the_table_as_it_was(orders: DataFrame, state: Path, rows_of: RowsOf) -> None:
     """When the join was made, however often it is computed."""
     joined = temporal_join(orders, state, on="key", at="time_ms")

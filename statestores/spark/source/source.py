@@ -50,7 +50,8 @@ class StateStoresDataSource(DataSource):
             # Spark does not say whether it is for a stream.
             self._reader(
                 without_stream_options(without_catalog_properties(self.options))
-            ).arrow_schema()
+            ).arrow_schema(),
+            prefer_timestamp_ntz=True,  # the default since 4.3
         )
         return schema
 

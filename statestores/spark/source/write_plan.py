@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, TimestampNTZType
 
-from statestores.errors import InvalidOptionError
+from statestores.errors import InvalidArgumentError, InvalidOptionError
 from statestores.files.directory_lock import LOCK_FILE
 from statestores.files.durable_json import ROOT_FILE, is_left_behind
 from statestores.spark.given_root import GivenRoot
@@ -51,7 +51,7 @@ def plan_write(root: GivenRoot, options: SourceOptions, schema: StructType) -> W
     Raises:
         InvalidOptionError: An option is missing, contradicts the store that is there, or says to
             fail if there is one; or a column does not fit the rows of the store.
-        InvalidArgumentError: A column is missing or unknown.
+        InvalidArgumentError: A column is missing or unknown, or has times without a zone.
     """
     from statestores.spark.columns import check_columns  # noqa: PLC0415  # needs pyarrow
 
@@ -80,6 +80,7 @@ def plan_write(root: GivenRoot, options: SourceOptions, schema: StructType) -> W
         check_options(options, entry.specification, entry.partitions)
         specification, partitions = entry.specification, entry.partitions
     check_columns(schema.names, specification)
+    _check_times(schema, specification)
     if not options.raw:
         specification = with_columns(specification, schema, merge=options.merge_schema)
     return WritePlan(
@@ -91,6 +92,28 @@ def plan_write(root: GivenRoot, options: SourceOptions, schema: StructType) -> W
         commit_timeout_ms=options.commit_timeout_ms,
         snapshot_interval=options.snapshot_interval,
     )
+
+
+def _check_times(schema: StructType, specification: StoreSpecification[Any, Any]) -> None:
+    """Accept columns of times that say which instants they are.
+
+    Raises:
+        InvalidArgumentError: One has times of no zone. Spark takes those to be in the zone of its
+            session, which nobody says here.
+    """
+    times = {
+        name
+        for each in specification.kind.numbers
+        if each.is_time
+        for name in (each.name, each.row_name)
+    }
+    for column in schema.fields:
+        if column.name in times and isinstance(column.dataType, TimestampNTZType):
+            raise InvalidArgumentError(
+                f"the column {column.name!r} is timestamp_ntz, whose times have no zone, and a "
+                f"store keeps instants; write CAST({column.name} AS timestamp) AS {column.name}, "
+                "which takes them in the time zone of the session"
+            )
 
 
 def _check_new_root(root: Path, store: str) -> None:

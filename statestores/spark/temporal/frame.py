@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from os import PathLike, fspath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from statestores.arrow.as_of.index import AsOfIndex
 from statestores.arrow.as_of.join import join_as_of
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
 _SPARK_TIME = pa.timestamp("us", tz="UTC")
+
+AT_COLUMN: Final = "__statestores_at"
+"""The column of instants that times without a zone stand for. Nobody else sees it."""
 
 _ROWS_WORTH = 8
 """Changes of a table that are read into memory in the time that one row's lookup takes."""
@@ -156,7 +159,8 @@ def temporal_join(
             in an object store. A stream writes small files, or objects, below ``@pins`` there.
         store: The versioned store; by default the only one of the state root.
         on: The column of keys, of the type of the store's key serde; it may have nulls.
-        at: The column of times: timestamps, or milliseconds since the epoch; it may have nulls.
+        at: The column of times: timestamps, which without a zone are in that of the session, or
+            milliseconds since the epoch; it may have nulls.
         how: ``"left"`` keeps every row, ``"inner"`` those for which there is a value.
         max_age_ms: Takes a value only if it has been valid for at most this long.
         value_name: The name of the column of values.
@@ -184,9 +188,11 @@ def temporal_join(
             f"{specification.name!r} is a {specification.kind} store, and a temporal join needs a "
             "versioned one, which has a history"
         )
-    if PLACE_COLUMN in frame.schema.names:
-        raise InvalidArgumentError(f"the column {PLACE_COLUMN!r} is for statestores; rename it")
+    for own in (PLACE_COLUMN, AT_COLUMN):
+        if own in frame.schema.names:
+            raise InvalidArgumentError(f"the column {own!r} is for statestores; rename it")
     _check_names(frame, value_name, valid_from_name)
+    frame, at = _with_instants(frame, at)
     load_backend(backend or DEFAULT_BACKEND)
     ends = {} if frame.isStreaming else table_ends(root, specification, entry.partitions)
     join = TemporalJoin(
@@ -210,14 +216,30 @@ def temporal_join(
     rows = declared_schema(frame.schema).empty_table().to_batches()
     empty = rows[0] if rows else pa.RecordBatch.from_pylist([], declared_schema(frame.schema))
     join.joined(nothing, empty)
-    value_type = from_arrow_type(serde_or_raw(specification.value).arrow_type())
+    value_type = from_arrow_type(
+        serde_or_raw(specification.value).arrow_type(),
+        prefer_timestamp_ntz=True,  # the default since 4.3
+    )
     schema = StructType([*frame.schema.fields]).add(value_name, value_type)
     placement = Placement(
         specification=specification, partitions=entry.partitions, key=on, keeps_nulls=True
     )
-    return placement.shuffled(frame).mapInArrow(
+    joined = placement.shuffled(frame).mapInArrow(
         join.run, schema.add(valid_from_name, TimestampType())
     )
+    return joined.drop(AT_COLUMN) if at == AT_COLUMN else joined
+
+
+def _with_instants(frame: "DataFrame", at: str) -> "tuple[DataFrame, str]":
+    """Return *frame* with a column of instants, and its name: *at*, or one that is made of it.
+
+    Spark knows the zone of its session, in which it takes times that have none; tasks do not.
+    """
+    if frame.schema.names.count(at) != 1:
+        return frame, at  # which the join says
+    if not isinstance(frame.schema[at].dataType, TimestampNTZType):
+        return frame, at
+    return frame.withColumn(AT_COLUMN, frame[at].cast("timestamp")), AT_COLUMN
 
 
 def _check_names(frame: "DataFrame", *added: str) -> None:

@@ -47,7 +47,10 @@ class RecordDecoder:
         """Return the records *emitted*, all of the topic, as columns."""
         from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  # see the package
 
-        columns: StructType = from_arrow_schema(self.schema)
+        columns: StructType = from_arrow_schema(
+            self.schema,
+            prefer_timestamp_ntz=True,  # the default since 4.3
+        )
         return emitted.mapInArrow(self.rows, columns)
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -2,14 +2,21 @@
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyspark.sql.pandas.types
 import pytest
 from pyspark.sql.conversion import ArrowTableToRowsConversion
 from pyspark.sql.pandas.types import from_arrow_schema
 
+import statestores as ss
+from statestores.processing import Topic
+from statestores.serdes.rows import row
 from statestores.spark.session.older_pyspark import RowStreamWriter
+from statestores.spark.source.source import StateStoresDataSource
+from statestores.spark.topology.sinks import RecordDecoder
 
 
 class RecordingWriter:
@@ -74,3 +81,32 @@ def test_the_end_of_a_micro_batch_is_passed_on() -> None:
     rows.abort([], 8)
 
     assert writer.calls == [("commit", [None], 7), ("abort", [], 8)]
+
+
+def test_times_without_a_zone_are_told_as_such(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Before 4.3 PySpark took them for instants, unless told: the batches did not fit the columns.
+
+    So rows with such a field could be written, and not be read or given to a sink.
+    """
+    for name in ("from_arrow_type", "from_arrow_schema"):
+        monkeypatch.setattr(getattr(pyspark.sql.pandas.types, name), "__defaults__", (False,))
+    value = row("local TIMESTAMP_NTZ, at TIMESTAMP, all ARRAY<TIMESTAMP_NTZ>")
+    root = ss.StateRoot.create(tmp_path / "state")
+    root.add_store(ss.KeyValue("s", key=ss.utf8, value=value), partitions=1)
+    shown = "struct<local:timestamp_ntz,at:timestamp,all:array<timestamp_ntz>>"
+
+    schema = StateStoresDataSource({"path": str(root.path)}).schema()
+    given: list[Any] = []
+
+    class Frame:
+        """What a sink's DataFrame is made of."""
+
+        def mapInArrow(self, function: Any, schema: Any) -> None:  # noqa: N802  # Spark's name
+            """Keep *schema*."""
+            given.append(schema)
+
+    RecordDecoder(Topic("t", key=ss.utf8, value=value)).frame(Frame())  # type: ignore[arg-type]
+    assert schema["value"].dataType.simpleString() == shown
+    assert given[0]["value"].dataType.simpleString() == shown
