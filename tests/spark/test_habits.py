@@ -196,7 +196,7 @@ def test_a_read_of_what_no_partition_can_have_has_no_rows(
     place = GivenRoot(state)
     spark_makes = InputPartition(None)
     for options in ({"keys": "[]"}, {"keys": "[]", "readChangeFeed": "true"}):
-        with subtests.test(options):
+        with subtests.test(str(options)):
             given = SourceOptions.for_reading({"path": str(state), **options})
             source = StateStoreReader(place, COUNTS, 1, given, placement=Placement.PARTITIONER)
 

@@ -290,7 +290,7 @@ class SourceOptions:
     """By what the age of a value is measured; by default stream time."""
 
     num_partitions: int | None = option("numPartitions", read_count, "a number from 1", _WRITING)
-    """How many partitions; it can never be changed."""
+    """How many partitions; only a reshard changes it."""
 
     key_serde: str | None = option("keySerde", read_text, "the name of a serde", _READING, _WRITING)
     """The serde of keys; by default the one for the column's type. In reads: of Kafka's files."""
