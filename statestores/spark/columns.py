@@ -15,7 +15,7 @@ from statestores.errors import InvalidArgumentError, SerializationError
 from statestores.reading.change_details import COMMIT_TIMESTAMP
 from statestores.serdes.arrow_columns import plain_value
 from statestores.serdes.raw_serde import serde_or_raw
-from statestores.spi.kinds import DERIVED_COLUMNS, TIME_COLUMNS
+from statestores.spi.kinds import DERIVED_COLUMNS, END_OF_ROW, TIME_COLUMNS
 from statestores.spi.specification import StoreSpecification
 
 _SPARK_TIME = pa.timestamp("us", tz="UTC")
@@ -86,13 +86,20 @@ def from_spark(
     turned into it.
 
     Raises:
-        InvalidArgumentError: A column is missing, unknown, of a wrong type, or has nulls; or a
-            time is finer than a millisecond.
+        InvalidArgumentError: A column is missing, unknown, of a wrong type, or has nulls; a time is
+            finer than a millisecond; or a version says when it ends.
         SerializationError: A key or value is not of the serde's type.
     """
     changed = {column.name: column.row_name for column in specification.kind.numbers}
     names = [changed.get(name, name) for name in rows.schema.names]
     columns = list(rows.columns)
+    if END_OF_ROW in names and columns[names.index(END_OF_ROW)].null_count < rows.num_rows:
+        raise InvalidArgumentError(
+            f"the column {END_OF_ROW!r} says when versions end, which a write does not take: one "
+            "ends with the next one of its key, or with a row whose value is null. Leave the "
+            f"column out, and where no version begins at {END_OF_ROW!r}, add a row with a null "
+            "value and that time in 'valid_from'"
+        )
     for place, name in enumerate(names):
         serde = serde_or_raw({"key": specification.key, "value": specification.value}.get(name))
         if pa.types.is_null(columns[place].type):
