@@ -172,12 +172,12 @@ class RocksDBEngine(ViewReads, Engine):
         Exact up to 10,000 keys. Beyond that, it is RocksDB's estimate for the *whole* database: it
         includes the keys outside the range, and overwritten ones that are not compacted yet.
         """
-        counted = sum(1 for _ in islice(self.scan(start, stop), _EXACT_COUNT))
-        if counted < _EXACT_COUNT:
-            return counted
         with self._lock:
             self._check_open()
             estimate = self._database.property_int_value("rocksdb.estimate-num-keys")
+        counted = sum(1 for _ in islice(self.scan(start, stop), _EXACT_COUNT))
+        if counted < _EXACT_COUNT:
+            return counted
         return max(counted, estimate or 0)
 
     def checkpoint(self, path: str | PathLike[str]) -> None:

@@ -48,9 +48,13 @@ class SortedFiles:
         """
         rows = iter(pairs)
         previous: bytes | None = None
-        for first in rows:
-            previous = self._write_some(chain((first,), islice(rows, _PAIRS_PER_CHECK)), previous)
-        self._finish_file(0)
+        try:
+            for first in rows:
+                some = chain((first,), islice(rows, _PAIRS_PER_CHECK))
+                previous = self._write_some(some, previous)
+            self._finish_file(0)
+        except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+            fail(error, f"write sorted files to {str(self._directory)!r}")
         return self
 
     def _write_some(self, pairs: Iterable[tuple[bytes, bytes]], previous: bytes | None) -> bytes:
@@ -62,8 +66,6 @@ class SortedFiles:
                     _refuse(key, previous)
                 previous = key
                 writer[key] = value
-        except Exception as error:  # noqa: BLE001  # the driver raises the class itself
-            fail(error, f"write {self._paths[-1]!r}")
         finally:
             del writer  # or the traceback of an error keeps the file open
         self._finish_file(_FILE_BYTES)
@@ -97,10 +99,7 @@ class SortedFiles:
     def _next_file(self) -> SstFileWriter:
         self._paths.append(str(self._directory / f"{_PREFIX}{len(self._paths):06}"))
         writer = SstFileWriter(self._options)
-        try:
-            writer.open(self._paths[-1])
-        except Exception as error:  # noqa: BLE001  # the driver raises the class itself
-            fail(error, f"write {self._paths[-1]!r}")
+        writer.open(self._paths[-1])
         self._writer = writer
         return writer
 
@@ -108,10 +107,7 @@ class SortedFiles:
         """Finish the file that is being written, if it has *least_bytes*."""
         if self._writer is None or self._writer.file_size() < least_bytes:
             return
-        try:
-            self._writer.finish()
-        except Exception as error:  # noqa: BLE001  # the driver raises the class itself
-            fail(error, f"write {self._paths[-1]!r}")
+        self._writer.finish()
         self._writer = None
 
 
