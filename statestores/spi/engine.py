@@ -182,6 +182,8 @@ class Engine(EngineReader, Closing):
     def checkpoint(self, path: str | PathLike[str]) -> None:
         """Copy the engine's present state into the new directory *path*.
 
+        Directories above it that are missing are made (ENG-45).
+
         Requires: ``capabilities.native_checkpoint``.
 
         Raises:

@@ -19,6 +19,7 @@ from statestores_conformance.subjects.engines import (
     pairs_of,
 )
 
+_MANY = 5_000
 _MOST_LINES = 300
 """An engine that takes more of its own lines for a batch of four is interrupted at so many."""
 
@@ -52,11 +53,21 @@ class EngineBatchTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-7")
     def test_a_batch_puts_and_deletes_together(self, engine: Engine) -> None:
-        """Puts, overwriting puts and deletions of one batch all take effect."""
+        """Puts, overwriting puts and deletions of one batch all take effect.
+
+        Also of many, which an engine may write down in another way.
+        """
         engine.apply({b"a": b"1", b"b": b"1"}, Durability.PROCESS_CRASH)
         engine.apply({b"a": None, b"b": b"2", b"c": b"2"}, Durability.PROCESS_CRASH)
 
         assert pairs_of(engine) == [(b"b", b"2"), (b"c", b"2")]
+        many = {b"%04d" % number: b"%d" % (number % 3) for number in range(_MANY)}
+        engine.apply(dict(many), Durability.PROCESS_CRASH)
+        mixed = {key: value if value != b"1" else None for key, value in reversed(many.items())}
+        engine.apply(dict(mixed), Durability.PROCESS_CRASH)
+        kept = [(key, value) for key, value in many.items() if value != b"1"]
+
+        assert pairs_of(engine) == [*kept, (b"b", b"2"), (b"c", b"2")]
 
     @pytest.mark.spec("ENG-8")
     def test_a_batch_is_seen_by_every_read_when_apply_returns(self, engine: Engine) -> None:

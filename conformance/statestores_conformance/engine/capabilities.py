@@ -1,7 +1,9 @@
 """Capabilities, in both directions: what is declared works, what is not is refused."""
 
+import random
 import shutil
 from collections.abc import Iterator
+from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,16 @@ from statestores.errors import (
 )
 from statestores.spi import Capabilities, Durability, Engine
 from statestores_conformance.engine.reading.many_rows import SIZES_AROUND_EDGES
+from statestores_conformance.intensity import seed
 from statestores_conformance.many_cases import for_each
 from statestores_conformance.promises import skip_because_promised, skip_unless_promised
 from statestores_conformance.subjects.engines import EngineFixtures, Engines, OpenEngine, pairs_of
 
+_SEED = seed(20261127)
+_LARGE_PAIRS, _LARGE_BYTES = 4_200, 16 * 1024
+"""Values of so many bytes that are 69 MB together."""
+_BROKEN = RuntimeError("these pairs break off, as they should")
+"""Drivers raise errors of this class, and this one is nobody's but the caller's."""
 _PAIRS = [(b"%04d" % number, b"v%d" % number) for number in range(1_000)]
 
 
@@ -187,23 +195,28 @@ class EngineCheckpointTests(EngineFixtures):
     ) -> None:
         """If a file is in the way above it, the error is from the tree, and the engine goes on.
 
-        Nothing of it is damaged, so nobody is told so; nor where the directories above are missing,
-        which an engine may make.
+        Or a link to a place where nothing can be made. Nothing of the engine is damaged, so nobody
+        is told so.
         """
         engines.path("file").write_bytes(b"in the way")
+        engines.path("link").symlink_to(engines.path("nowhere"))
         checkpointed.apply(dict(_PAIRS), Durability.PROCESS_CRASH)
-        with pytest.raises(StateStoreError) as refused:
-            checkpointed.checkpoint(engines.path("file") / "checkpoint")
+        for above in ("file", "link"):
+            with pytest.raises(StateStoreError) as refused:
+                checkpointed.checkpoint(engines.path(above) / "checkpoint")
 
-        assert pairs_of(checkpointed) == _PAIRS
-        assert not isinstance(refused.value, StoreCorruptedError)
+            assert pairs_of(checkpointed) == _PAIRS
+            assert not isinstance(refused.value, StoreCorruptedError)
+
+    @pytest.mark.spec("ENG-45")
+    def test_a_checkpoint_makes_the_directories_above_it(
+        self, engines: Engines, checkpointed: Engine
+    ) -> None:
+        """As opening does: whoever names a place need not prepare it."""
+        checkpointed.apply(dict(_PAIRS), Durability.PROCESS_CRASH)
         nested = engines.path("not yet") / "there" / "checkpoint"
-        try:
-            checkpointed.checkpoint(nested)
-        except StoreCorruptedError:
-            raise
-        except StateStoreError:
-            return
+        checkpointed.checkpoint(nested)
+
         assert pairs_of(engines.open(str(nested))) == _PAIRS
 
     @pytest.mark.spec("ENG-22")
@@ -261,7 +274,10 @@ class EngineIngestionTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-34", "ENG-9")
     def test_an_ingestion_does_not_show_in_what_is_frozen(self, ingesting: Engine) -> None:
-        """Scans and snapshots from before do not see it, whether it replaces pairs or only adds."""
+        """Scans and snapshots from before do not see it, whether it replaces pairs or only adds.
+
+        Nor does a scan alone: a driver may take it for nothing that anybody has to be kept from.
+        """
         ingesting.apply({b"a": b"1"}, Durability.PROCESS_CRASH)
         scan = ingesting.scan(b"")
         with ingesting.snapshot() as snapshot:
@@ -278,7 +294,14 @@ class EngineIngestionTests(EngineFixtures):
             assert [begun[0], *scans[0]] == before
             assert [begun[1], *scans[1]] == before[::-1]
             assert pairs_of(snapshot) == before
-        assert pairs_of(ingesting) == [*before, (b"y", b"v"), (b"z", b"v")]
+        before += [(b"y", b"v"), (b"z", b"v")]
+        assert pairs_of(ingesting) == before
+        scans = [ingesting.scan(b""), ingesting.scan(b"", reverse=True)]
+        begun = [next(scan) for scan in scans]
+        ingesting.ingest([(b"zy", b"v"), (b"zz", b"v")])
+
+        assert [begun[0], *scans[0]] == before
+        assert [begun[1], *scans[1]] == before[::-1]
 
     @pytest.mark.spec("ENG-34")
     def test_ingesting_nothing_is_not_an_error(self, ingesting: Engine) -> None:
@@ -303,11 +326,12 @@ class EngineIngestionTests(EngineFixtures):
             yield from _PAIRS
             if ingesting.capabilities.persistent:
                 shutil.copytree(engines.path(), left)
-            raise ZeroDivisionError
+            raise _BROKEN
 
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(RuntimeError) as raised:
             ingesting.ingest(broken())
 
+        assert raised.value is _BROKEN
         assert pairs_of(ingesting) == []
         assert sorted(tmp_path.rglob("*")) == files
         half_done = {path.name for path in left.rglob("*")} - {path.name for path in files}
@@ -325,6 +349,21 @@ class EngineIngestionTests(EngineFixtures):
                 assert not isinstance(refused.value, InvalidArgumentError)
                 assert pairs_of(ingesting) == []
                 assert sorted(tmp_path.rglob("*")) == files
+
+    @pytest.mark.spec("ENG-34", "ENG-18")
+    def test_many_megabytes_are_ingested_as_one(self, engines: Engines, ingesting: Engine) -> None:
+        """More than an engine may have in one file of its own, and pairs of any size after it."""
+        noise = random.Random(_SEED).randbytes(2 * _LARGE_BYTES)  # noqa: S311  # nothing shortens it
+        values = [noise[at : at + _LARGE_BYTES] for at in range(_LARGE_PAIRS)]
+        pairs = [(b"%05d" % number, value) for number, value in enumerate(values)]
+        ingesting.ingest([*pairs, (b"1", b"v"), (b"2", b"v")])
+
+        assert ingesting.get_many([b"1", b"2"]) == [b"v", b"v"]
+        if ingesting.capabilities.persistent:
+            ingesting.close()
+            ingesting = engines.open()
+        assert all(map(eq, ingesting.scan(b"0", b"1"), pairs))
+        assert ingesting.last(b"", b"1") == pairs[-1]
 
     @pytest.mark.spec("ENG-35")
     @for_each("keys", [[b"b", b"a"], [b"a", b"a"], [b"a", b"c", b"b"]])

@@ -100,11 +100,33 @@ def bits_of_what_was_added(
     before: dict[str, bytes], after: dict[str, bytes], mask: int, most: int, choose: random.Random
 ) -> Iterator[tuple[str, int, int]]:
     """Yield *mask* at each byte by which a file has grown, or has changed; *most* in each file."""
-    for name, data in sorted(after.items()):
-        old = before.get(name, b"")
-        changed = [at for at, byte in enumerate(data) if at >= len(old) or old[at] != byte]
+    for name, changed in _what_was_added(before, after):
         for position in changed if len(changed) <= most else choose.sample(changed, most):
             yield name, position, mask
+
+
+def _what_was_added(
+    before: dict[str, bytes], after: dict[str, bytes]
+) -> Iterator[tuple[str, list[int]]]:
+    """Yield the bytes by which each file has grown, or has changed."""
+    for name, data in sorted(after.items()):
+        old = before.get(name, b"")
+        yield name, [at for at, byte in enumerate(data) if at >= len(old) or old[at] != byte]
+
+
+def with_zeros_in_what_was_added(
+    engine: Path, to: Path, before: dict[str, bytes], after: dict[str, bytes]
+) -> Iterator[tuple[Path, str]]:
+    """Yield copies of *engine* below *to*, each with zeros where one file has grown or changed."""
+    for name, changed in _what_was_added(before, after):
+        if changed:
+            copy = shutil.copytree(engine, to)
+            data = bytearray((copy / name).read_bytes())
+            for position in changed:
+                data[position] = 0
+            (copy / name).write_bytes(data)
+            yield copy, f"{len(changed)} bytes of {name} are zeros"
+            shutil.rmtree(copy)
 
 
 def bits_of_short_files(

@@ -1,13 +1,15 @@
 """Closing an engine, with and without something left open."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast, overload
 
 import pytest
 
 from statestores.errors import StateStoreError, StoreClosedError
-from statestores.spi import Durability, Engine
+from statestores.spi import Durability, Engine, EngineReader
 from statestores_conformance.engine.interruption import home_of, interrupt
 from statestores_conformance.subjects.engines import (
     EngineFixtures,
@@ -41,6 +43,8 @@ _CALLS: dict[str, Callable[[Engine], object]] = {
 
 
 _MANY_SCANS = 100
+_LONGEST_CLOSE_S = 0.5
+"""An engine that lets nobody close it while it reads its keys is waited for no longer."""
 _MOST_LINES_OF_CLOSE = 60
 """An engine that takes more of its own lines for closing is interrupted in so many."""
 
@@ -57,6 +61,25 @@ class BrokenKeys(Sequence[bytes]):
     def __getitem__(self, index: slice) -> Sequence[bytes]: ...
     def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
         raise BrokenKeysError(f"key {index} cannot be read, as it should")
+
+
+class ClosingKeys(Sequence[bytes]):
+    """One key, which another thread closes *engine* before it is read."""
+
+    def __init__(self, engine: Engine, threads: ThreadPoolExecutor) -> None:
+        self._engine = engine
+        self._threads = threads
+
+    def __len__(self) -> int:
+        return 1
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
+        wait([self._threads.submit(self._engine.close)], timeout=_LONGEST_CLOSE_S)
+        return [b"k"][index]
 
 
 class BrokenKeysError(Exception):
@@ -139,6 +162,21 @@ class EngineClosingTests(EngineFixtures):
         engine.close()
 
         assert [name for name, call in _CALLS.items() if not _refuses(call, engine)] == []
+
+    @pytest.mark.spec("ENG-10", "ENG-22", "ENG-28")
+    def test_a_read_that_meets_the_close_is_answered_or_refused(self, engines: Engines) -> None:
+        """Another thread closes the engine between the call and the driver's part of it."""
+        for kind in ("engine", "snapshot"):
+            engine = engines.open(kind)
+            engine.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
+            reader: EngineReader = engine if kind == "engine" else engine.snapshot()
+            with ThreadPoolExecutor(1) as threads:
+                found: list[bytes | None] = [b"v"]
+                with suppress(StoreClosedError):
+                    found = reader.get_many(ClosingKeys(engine, threads))
+
+            assert found == [b"v"]
+            assert not engine.is_open
 
     @pytest.mark.spec("ENG-10")
     def test_a_scan_over_a_closed_engine_raises(self, engine: Engine) -> None:

@@ -13,6 +13,7 @@ from statestores.errors import (
     InvalidOptionError,
     MemoryBudgetExceededError,
     StateStoreError,
+    StoreCorruptedError,
     StoreLockedError,
 )
 from statestores.spi import Durability, Engine, MemoryBudget
@@ -21,8 +22,9 @@ from statestores_conformance.engine.disk.altered_files import (
     bits_of_what_was_added,
     bytes_of,
     with_a_flipped_bit,
+    with_zeros_in_what_was_added,
 )
-from statestores_conformance.engine.disk.large_batches import leave_a_large_batch
+from statestores_conformance.engine.disk.large_batches import AHEAD_BYTES, leave_a_large_batch
 from statestores_conformance.intensity import seed
 from statestores_conformance.promises import skip_unless_promised
 from statestores_conformance.subjects.engines import (
@@ -50,6 +52,9 @@ _SIZE = "_bytes"
 """How options end that say how much an engine may have: with the least, logs are short."""
 _LARGE_BYTES = 4 * _MIB
 _PAGE = 64 * 1024
+_TURNS = 4
+_ROUNDS = 30
+_INGESTED = [(b"%05d" % number, b"v" * 20) for number in range(2_000)]
 _PAIRS = [(b"%02d" % number, b"v%d" % number * 20) for number in range(40)]
 
 
@@ -105,6 +110,8 @@ class _Opening:
         bits = bits_of_what_was_added(files[0], files[1], _MASK, _MOST_BITS, chance)
         copies = with_a_flipped_bit(live, damaged, bits)
         found = [self._found(name, value, copy, states, what) for copy, what in copies]
+        for copy, what in with_zeros_in_what_was_added(live, damaged / "zeroed", *files[:2]):
+            self._found(name, value, copy, states, what)
         closed = bits_of_pairs(bytes_of(path), states[-1][-1:])
         for copy, what in with_a_flipped_bit(path, damaged, closed):
             self._found(name, value, copy, states, what)
@@ -122,17 +129,17 @@ class _Opening:
         if large is None:
             return
         pairs = [(b"first", b"v"), (b"large-0", large), (b"later", b"v")]
-        states = [pairs[:number] for number in range(4)]
+        states = [[], [(b"first", large[:AHEAD_BYTES])], *(pairs[:number] for number in (1, 2, 3))]
         for file, size in [(path, path.stat().st_size) for path in left.rglob("*")]:
             if size < _LARGE_BYTES // 2:
                 continue
             page = size // 2 // _PAGE * _PAGE
             whole = file.read_bytes()
             losses = {
-                "nothing is lost": (whole, 3),
-                "a byte is cut off": (whole[:-1], 1),
+                "nothing is lost": (whole, 4),
+                "a byte is cut off": (whole[:-1], 2),
                 "all is cut off": (b"", 0),
-                "a page is zeros": (whole[:page] + bytes(_PAGE) + whole[page + _PAGE :], 1),
+                "a page is zeros": (whole[:page] + bytes(_PAGE) + whole[page + _PAGE :], 2),
             }
             for (what, (data, left_batches)), again in product(losses.items(), (None, value)):
                 shutil.copytree(left, damaged)
@@ -142,6 +149,40 @@ class _Opening:
                 assert found in states[left_batches:] or (found is None and data != whole), what
                 shutil.rmtree(damaged)
 
+    def check_ingestion(self, options: dict[str, object]) -> None:
+        """Fail if a snapshot loses what was ingested before it while an engine writes much.
+
+        With the least of each size among *options*, files are moved and merged soon.
+        """
+        path = self.place()
+        with self._kind.open(path, {**self._options, **options}) as engine:
+            if not engine.capabilities.bulk_ingest:
+                return
+            engine.ingest(_INGESTED)
+            noise = random.Random(seed(_SEED))  # noqa: S311  # repeatable; nothing shortens it
+            ingested = dict(_INGESTED)
+            content = dict(_INGESTED)
+            with engine.snapshot() as snapshot:
+                for number in range(_ROUNDS):
+                    batch: dict[bytes, bytes | None] = {
+                        key: b"w" if at % 2 else None
+                        for at, (key, _) in enumerate(_INGESTED)
+                        if at // 2 % 2 == number % 2
+                    }
+                    batch |= {b"x%03d" % n: noise.randbytes(100) for n in range(number, 300)}
+                    engine.apply(dict(batch), Durability.PROCESS_CRASH)
+                    content |= {key: value for key, value in batch.items() if value is not None}
+                    for key in [key for key, value in batch.items() if value is None]:
+                        content.pop(key, None)
+
+                    # A scan may go on with what was there; a read of a key looks for it anew.
+                    assert pairs_of(snapshot) == _INGESTED
+                    assert snapshot.get_many(list(ingested)) == list(ingested.values())
+                    assert pairs_of(engine) == sorted(content.items())
+        if engine.capabilities.persistent:
+            with self._open_engine(path) as again:
+                assert pairs_of(again) == sorted(content.items())
+
     def _found(
         self, name: str, value: object, path: Path, states: list[Pairs], what: str
     ) -> Pairs | None:
@@ -150,7 +191,7 @@ class _Opening:
             opened = self._open_engine(path) if value is None else self.open(path, name, value)
             with opened:
                 found = pairs_of(opened)
-        except StateStoreError:
+        except StoreCorruptedError:
             return None
 
         assert found in states, f"{name}={value!r}, {what}"
@@ -209,6 +250,7 @@ class EngineOptionTests(EngineFixtures):
                     least.setdefault(name, str(nearest(bounds)))
         for name, word in lenient:
             opening.check_large_damage(least, name, word)
+        opening.check_ingestion(least)
 
     @pytest.mark.spec("ENG-13", "ENG-19")
     def test_a_place_in_a_memory_budget_is_given_back(
@@ -239,6 +281,7 @@ class EngineOptionTests(EngineFixtures):
         first.close()
         assert budget.open_stores == 0
         _check_sizes(opening)
+        _check_neighbours(opening)
         if third.capabilities.persistent:
             _check_failed_openings(opening, places[2], budget)
 
@@ -259,6 +302,27 @@ def _check_sizes(opening: _Opening) -> None:
 
         assert refusal is None
         assert budget.open_stores == 0
+
+
+def _check_neighbours(opening: _Opening) -> None:
+    """Write to two engines of a small budget in turn: none waits for what the other has not used.
+
+    Nor for what it keeps, as long as nobody closes it.
+    """
+    for total_bytes in (_MIB, 3 * _MIB, 64 * _MIB):
+        budget = MemoryBudget(total_bytes, stores=2)
+        try:
+            first = opening.open(opening.place(), _BUDGET, budget)
+        except MemoryBudgetExceededError:
+            continue
+        with first, opening.open(opening.place(), _BUDGET, budget) as second:
+            for number in range(_TURNS):
+                batch = {b"%d-%03d" % (number, row): b"v" * 1_000 for row in range(100)}
+                for engine in (first, second):
+                    engine.apply(dict(batch), Durability.PROCESS_CRASH)
+            assert pairs_of(first) == pairs_of(second)
+            assert first.get_many(list(batch)) == list(batch.values())
+        break
 
 
 def _check_failed_openings(opening: _Opening, engine: Path, budget: MemoryBudget) -> None:
