@@ -1,7 +1,7 @@
 """What a runner writes: outputs, changes, and the offsets that it has consumed (KFK-6).
 
 With exactly once they are one transaction, which begins with the first of them. With at least once
-they are flushed, step by step (KFK-43), and the offsets are committed when the stores are.
+see `plain_writer`.
 """
 
 import time
@@ -76,8 +76,21 @@ class Writer(Protocol):
             BrokerError: It is not known, or the broker does not answer.
         """
 
+    def confirm(self, committed: Mapping[TopicPartition, int], consumer: Consumer) -> None:
+        """See that the group still has this member, where brokers take what another one writes.
+
+        *committed* is what it has committed of the partitions whose tasks are to be written.
+
+        Raises:
+            InstanceFencedError, BrokerError: It has not, or does not say.
+        """
+
     def commit_offsets(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
-        """Commit *offsets* where they are not part of `commit`: after the stores."""
+        """Commit *offsets* where they are not part of `commit`, which they follow.
+
+        Raises:
+            InstanceFencedError: The group has given up this member: others repeat the records.
+        """
 
     def abort(self) -> None:
         """Take back what was written since the last commit, where that can be done.
@@ -106,18 +119,23 @@ class Writer(Protocol):
         """Use it no more."""
 
 
-class _Producing:
-    """What both writers have in common."""
+class Producing:
+    """What both writers have in common: a producer, and its patience."""
 
     def __init__(self, settings: dict[str, Any], largest_bytes: int) -> None:
+        """Make the producer.
+
+        Raises:
+            InvalidOptionError: The client refuses its settings.
+        """
         try:
-            self._producer = Producer(settings, logger=CLIENT_LOGGER)
+            self.producer = Producer(settings, logger=CLIENT_LOGGER)
         except KafkaException as error:
             raise settings_error(error) from error
-        self._hand_over = self._producer.produce
+        self._hand_over = self.producer.produce
         self.largest_bytes = largest_bytes - _FRAMING_BYTES
 
-    def _produce(
+    def produce(
         self,
         place: TopicPartition,
         key: bytes | None,
@@ -126,6 +144,12 @@ class _Producing:
         headers: Headers,
         delivered: Callable[[KafkaError | None, Message], None] | None,
     ) -> None:
+        """Hand a record over to the client, and wait while it has too many.
+
+        Raises:
+            BrokerError: The record is too large.
+            KafkaException: The client refuses it.
+        """
         if time_ms > 0 and not headers and delivered is None:
             try:
                 self._hand_over(
@@ -141,11 +165,11 @@ class _Producing:
             more["headers"] = carried
         while True:
             try:
-                self._producer.produce(
+                self.producer.produce(
                     place[0], value=value, key=key, partition=place[1], timestamp=stamp, **more
                 )
             except BufferError:  # as many as may wait: some will be delivered, or time out
-                self._producer.poll(_ROOM_SECONDS)
+                self.producer.poll(_ROOM_SECONDS)
             except KafkaException as error:
                 if error_of(error).code() in _OF_A_RECORD:
                     raise broker_error(f"write to {place[0]!r}", error) from error
@@ -154,7 +178,7 @@ class _Producing:
                 return
 
 
-class TransactionalWriter(_Producing):
+class TransactionalWriter(Producing):
     """Exactly once: a transaction for each commit."""
 
     markers = 1
@@ -173,7 +197,7 @@ class TransactionalWriter(_Producing):
         self._is_open = False
         self._failure: StateStoreError | None = None
         self._calls = PatientCalls("transactions")
-        self._call("begin with transactions", self._producer.init_transactions, PATIENCE_SECONDS)
+        self._call("begin with transactions", self.producer.init_transactions, PATIENCE_SECONDS)
 
     def write(
         self,
@@ -191,7 +215,7 @@ class TransactionalWriter(_Producing):
         try:
             if not self._is_open:
                 self._begin()
-            self._produce(place, key, value, time_ms, headers, delivered)
+            self.produce(place, key, value, time_ms, headers, delivered)
         except KafkaException as raised:
             error = error_of(raised)
             if _is_for_good(error):
@@ -204,7 +228,7 @@ class TransactionalWriter(_Producing):
     def poll(self) -> None:
         """See `Writer.poll`."""
         try:
-            self._producer.poll(0)
+            self.producer.poll(0)
         except KafkaException as raised:  # a failure for good is told wherever the client is called
             self._failure = self._failure or _fatal("write", raised)
 
@@ -236,10 +260,13 @@ class TransactionalWriter(_Producing):
             )
         self._call(
             "commit consumed offsets with the transaction",
-            lambda seconds: self._producer.send_offsets_to_transaction(places, member, seconds),
+            lambda seconds: self.producer.send_offsets_to_transaction(places, member, seconds),
         )
-        self._call("commit the transaction", self._producer.commit_transaction)
+        self._call("commit the transaction", self.producer.commit_transaction)
         self._is_open = False
+
+    def confirm(self, committed: Mapping[TopicPartition, int], consumer: Consumer) -> None:
+        """Do nothing: the transaction of another one is refused."""
 
     def commit_offsets(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
         """Do nothing: they were part of the transaction."""
@@ -248,7 +275,7 @@ class TransactionalWriter(_Producing):
         """See `Writer.abort`."""
         self._failure = None
         if self._is_open:
-            self._call("abort the transaction", self._producer.abort_transaction)
+            self._call("abort the transaction", self.producer.abort_transaction)
             self._is_open = False
 
     def close(self) -> None:
@@ -256,7 +283,7 @@ class TransactionalWriter(_Producing):
         self._calls.end()
 
     def _begin(self) -> None:
-        self._producer.begin_transaction()
+        self.producer.begin_transaction()
         self._is_open = True
 
     def _call(
@@ -312,103 +339,3 @@ def _fatal(doing: str, raised: KafkaException) -> BrokerError | InstanceFencedEr
     return InstanceFencedError(
         f"cannot {doing}: the producer has failed for good: {error.name()}: {error.str()}"
     )
-
-
-class PlainWriter(_Producing):
-    """At least once: what was written is flushed, and then the stores and the offsets commit."""
-
-    markers = 0
-    is_atomic = False
-
-    def __init__(self, settings: ClientSettings, largest_batch: int | None = None) -> None:
-        """Make the producer.
-
-        Raises:
-            InvalidOptionError: The client refuses its settings.
-        """
-        super().__init__(settings.producer(None, largest_batch), settings.largest_bytes)
-        self._failure: StateStoreError | None = None
-
-    def write(
-        self,
-        place: TopicPartition,
-        key: bytes | None,
-        value: bytes | None,
-        time_ms: int,
-        headers: Headers = (),
-        delivered: Callable[[KafkaError | None, Message], None] | None = None,
-    ) -> None:
-        """See `Writer.write`."""
-        if self._failure is not None:
-            return
-        tell = self._delivered if delivered is None else self._and_then(delivered)
-        try:
-            self._produce(place, key, value, time_ms, headers, tell)
-        except KafkaException as error:
-            self._failure = broker_error(f"write to {place[0]!r}", error)
-
-    def poll(self) -> None:
-        """See `Writer.poll`."""
-        try:
-            self._producer.poll(0)
-        except KafkaException as error:
-            self._failure = self._failure or broker_error("write records", error)
-
-    @property
-    def has_failed(self) -> bool:
-        """See `Writer.has_failed`."""
-        return self._failure is not None
-
-    def end_step(self) -> None:
-        """See `Writer.end_step`."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while self._flushed():
-            if time.monotonic() > deadline:
-                raise BrokerError(
-                    f"the cluster has not taken what was written within {PATIENCE_SECONDS:.0f} s; "
-                    "the next run begins at the last commit"
-                )
-
-    def commit(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
-        """See `Writer.commit`."""
-        self.end_step()
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
-
-    def _flushed(self) -> int:
-        """Return how many records still wait."""
-        try:
-            return self._producer.flush(REQUEST_SECONDS)
-        except KafkaException as error:
-            self._failure = self._failure or broker_error("write records", error)
-            return 0
-
-    def commit_offsets(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
-        """Commit *offsets*. Should the group refuse, their next owner repeats the records."""
-        places = [KafkaPartition(*place, offset) for place, offset in offsets.items()]
-        try:
-            consumer.commit(offsets=places, asynchronous=False)
-        except KafkaException as error:
-            CLIENT_LOGGER.warning("consumed offsets could not be committed: %s", error)
-
-    def abort(self) -> None:
-        """Forget failures; what was written stays."""
-        self._failure = None
-
-    def close(self) -> None:
-        """See `Writer.close`."""
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None and self._failure is None:
-            doing = f"write to {message.topic()!r}"
-            self._failure = broker_error(doing, KafkaException(error))
-
-    def _and_then(
-        self, delivered: Callable[[KafkaError | None, Message], None]
-    ) -> Callable[[KafkaError | None, Message], None]:
-        def both(error: KafkaError | None, message: Message) -> None:
-            self._delivered(error, message)
-            delivered(error, message)
-
-        return both

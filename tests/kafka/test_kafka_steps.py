@@ -17,8 +17,8 @@ from statestores.processing import Record
 from statestores.spi import TopicPartition
 
 _PROGRAM = Path(__file__).parent / "kit" / "kafka_steps.py"
-_STEPS = 5
-"""Two stores for the windows, two for the sessions, and the task's own."""
+_STEPS = 6
+"""The outputs, two stores for the windows, two for the sessions, and the task's own."""
 
 
 @pytest.mark.crash

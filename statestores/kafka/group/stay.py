@@ -20,9 +20,10 @@ from statestores.kafka.group.standbys import Standbys
 from statestores.kafka.plan import Plan, TaskKey
 from statestores.kafka.run_arguments import Guarantee, Until
 from statestores.kafka.tasks.assigned_tasks import AssignedTasks
+from statestores.kafka.tasks.plain_writer import PlainWriter
 from statestores.kafka.tasks.restorer import Restorer
 from statestores.kafka.tasks.task_stores import TaskStores
-from statestores.kafka.writer import PlainWriter, TransactionalWriter, Writer
+from statestores.kafka.writer import TransactionalWriter, Writer
 from statestores.stopping import StopRequest
 
 if TYPE_CHECKING:

@@ -181,12 +181,10 @@ class AssignedTasks:
         try:
             for task in dirty:
                 offsets |= task.prepare_commit()
-            self._writer.end_step()
-            for _ in zip_longest(*[task.append_changes() for task in dirty]):
-                self._writer.end_step()
-                reach("kafka.step-written")
+            self._write_changes(dirty, consumer)
             reach("kafka.changes-written")
             self._writer.commit(offsets, consumer)
+            self._writer.commit_offsets(offsets, consumer)
         except TransactionAbortedError as error:
             self.roll_back(dirty, error, wall_ms)
             return False
@@ -194,12 +192,25 @@ class AssignedTasks:
         for task in dirty:
             task.commit_stores()
             reach("kafka.store-committed")
-        self._writer.commit_offsets(offsets, consumer)
         self._aborts_in_a_row = 0
         ended_ns = perf_counter_ns()
         for task in dirty:
             task.meter.commits.record(ended_ns - began_ns, ended_ns)
         return True
+
+    def _write_changes(self, tasks: list[KafkaTask], consumer: Consumer) -> None:
+        """Write what the stores of *tasks* have changed, step by step, behind their outputs.
+
+        Before each step the group is asked whether it has us still (KFK-44).
+        """
+        committed = {place: at for task in tasks for place, at in task.committed.items()}
+        steps = zip_longest(*[task.append_changes() for task in tasks])
+        is_left = True
+        while is_left:
+            self._writer.end_step()
+            reach("kafka.step-written")
+            self._writer.confirm(committed, consumer)
+            is_left = next(steps, None) is not None
 
     def dirty(self) -> list[KafkaTask]:
         """Return the tasks that have done something since the last commit."""
