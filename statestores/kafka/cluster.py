@@ -34,6 +34,9 @@ REQUEST_SECONDS = 10.0
 PATIENCE_SECONDS = 60.0
 """How long requests are repeated that may succeed later: longer than a broker takes to restart."""
 
+_NEW_SECONDS = 10.0
+"""How long a topic may be unknown to the one that is asked, which another broker has created."""
+
 _FORBIDDEN = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -120,7 +123,8 @@ class Cluster:
             )
             return {name: spelled(future.result().topic_id) for name, future in described.items()}
 
-        return self._repeated("look for the topics " + ", ".join(names), ask) if names else {}
+        doing = "look for the topics " + ", ".join(names)
+        return self._repeated(doing, ask, unknown_seconds=_NEW_SECONDS) if names else {}
 
     def settings_of(
         self, topics: Iterable[str], *, as_allowed: bool = False
@@ -145,7 +149,8 @@ class Cluster:
                     found[resource.name] = {name: each.value for name, each in entries.items()}
             return found
 
-        return self._repeated("read the settings of topics", ask) if resources else {}
+        doing = "read the settings of topics"
+        return self._repeated(doing, ask, unknown_seconds=_NEW_SECONDS) if resources else {}
 
     def create(self, topics: Iterable[InternalTopic], replication_factor: int) -> None:
         """Create *topics*, and wait until they are there. Another instance may be faster.
@@ -307,8 +312,8 @@ class Cluster:
         if asked:
             self._deletions += self._admin.delete_records(asked).values()
 
-    def _repeated(self, doing: str, ask: Callable[[], T]) -> T:
-        answer = repeated(doing, ask, self._why, self._stopping)
+    def _repeated(self, doing: str, ask: Callable[[], T], *, unknown_seconds: float = 0.0) -> T:
+        answer = repeated(doing, ask, self._why, self._stopping, unknown_seconds=unknown_seconds)
         self._admin.poll(0)
         self._troubles.forget()
         return answer
@@ -324,23 +329,30 @@ def repeated(
     ask: Callable[[], T],
     why: Callable[[], str | None] = lambda: None,
     stopping: StopRequest | None = None,
+    *,
+    unknown_seconds: float = 0.0,
 ) -> T:
     """Return what *ask* returns, which is tried again while its failure may pass.
 
-    *why* is asked after each failure for what the client has said of it.
+    *why* is asked after each failure for what the client has said of it. A topic that is not known
+    may be a new one, for *unknown_seconds*.
 
     Raises:
         StoppedWaitingError: It has failed, and *stopping* is set.
         BrokerError: It fails for good, or for too long.
     """
     stopping = stopping or StopRequest()
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    began = time.monotonic()
     while True:
         try:
             return ask()
         except KafkaException as error:
             reason = why()
-            if not may_pass(error_of(error)) or time.monotonic() > deadline:
+            failure = error_of(error)
+            is_unknown = failure.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+            patience = unknown_seconds if is_unknown else PATIENCE_SECONDS
+            passes = may_pass(failure) or is_unknown
+            if not passes or time.monotonic() - began >= patience:
                 raise broker_error(doing, error, why=reason) from error
             if stopping.wait(_PAUSE_SECONDS):
                 raise StoppedWaitingError(str(broker_error(doing, error, why=reason))) from error

@@ -2,23 +2,64 @@
 
 import time
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from kafka_cluster import TestCluster, wait_for
 from kafka_shop import Shop
 from kafka_threads import ThreadedInstance
 
 import statestores as ss
-from statestores.errors import StateStoreError, TopologyMismatchError
+from statestores.errors import BrokerError, StateStoreError, TopologyMismatchError
+from statestores.kafka import cluster as cluster_module
 from statestores.kafka import run
 from statestores.kafka.client_settings import ClientSettings
-from statestores.kafka.cluster import Cluster
+from statestores.kafka.cluster import Cluster, repeated
 from statestores.kafka.run_arguments import ChangelogFormat
 from statestores.processing import DeadLetter, Record, Topic, Topology
 from statestores.spi import TopicPartition
 
 _FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 20}
+
+
+@pytest.mark.spec("KFK-45")
+def test_what_a_broker_does_not_know_yet_is_asked_again(cluster: TestCluster) -> None:
+    """Another one had created the topic, and the run ended: the one that was asked knew it not."""
+    late = Topic(cluster.name("late"), key=ss.utf8, value=ss.utf8, partitions=1)
+    asking = Cluster(ClientSettings(cluster.address, None))
+    creating = Timer(0.5, cluster.create, [late])
+    creating.start()
+    try:
+        found = asking.ids_of([late.name])
+    finally:
+        creating.join()
+
+    assert found.keys() == {late.name}
+    assert asking.settings_of([late.name]).keys() == {late.name}
+
+
+@pytest.mark.spec("KFK-45")
+def test_what_no_broker_knows_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a while; and at once where a topic is not new."""
+    asked = 0
+
+    def ask() -> None:
+        nonlocal asked
+        asked += 1
+        raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+
+    now = iter(range(100))
+    monkeypatch.setattr(cluster_module, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(time, "monotonic", lambda: next(now))
+
+    with pytest.raises(BrokerError, match="deleted"):
+        repeated("look for a topic", ask, unknown_seconds=10.0)
+    assert asked == 10
+    with pytest.raises(BrokerError, match="deleted"):
+        repeated("look for a topic", ask)
+    assert asked == 11
 
 
 @pytest.mark.spec("KFK-5")

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -113,7 +114,7 @@ def test_a_member_is_asked_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> N
     """Each commit of offsets is an answer, which holds for as long as no group misses a member."""
     group: Any = _Group()
     now = 100.0
-    monkeypatch.setattr(confirmation.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     asking = Confirmation()
 
     asking.ask({_PLACE: 1}, group)
