@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from statestores.errors import TopologyMismatchError
+from statestores.kafka.group.members import check_members
 from statestores.kafka.internal_topics import (
     InternalTopic,
     changelog_name,
@@ -176,7 +177,8 @@ def plan_with_topics(
     """Return the plan of *graph*; what is missing of its own topics is created.
 
     Raises:
-        TopologyMismatchError, InvalidTopologyError: As `topic_counts` and `check_present`.
+        TopologyMismatchError, InvalidTopologyError: As `topic_counts`, `check_present` and
+            `check_members`.
         BrokerError: The cluster refuses, or does not answer.
     """
     present = cluster.partitions(graph.topics)
@@ -194,6 +196,7 @@ def plan_with_topics(
             "topology another name to begin anew"
         )
     check_present(wanted, known, settings)
+    check_members(graph.name, Plan(graph, counts).subscription, cluster)
     missing = [topic for topic in wanted if topic.name not in known]
     cluster.create(missing, replication_factor)
     created = {topic.name: topic for topic in missing}

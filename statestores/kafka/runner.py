@@ -183,8 +183,8 @@ class KafkaRunner:
         """Run until it is over; return how far it came.
 
         Raises:
-            TopologyMismatchError: A topic is missing or other than it should be, or the local
-                state is that of another topology.
+            TopologyMismatchError: A topic is missing or other than it should be, the local state
+                is that of another topology, or one of this name that reads others is running.
             StoreLockedError: Another process uses the state directory.
             OffsetOutOfRangeError: A changelog has lost what a store reflects.
             ProcessingError: A record failed, and the policy is to fail. What was committed stands.

@@ -5,18 +5,20 @@ assignment changes, and nothing that stays nothing does not.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import ConsumerGroupState, KafkaException
 
+from statestores.errors import TopologyMismatchError
 from statestores.kafka.client_settings import CLIENT_LOGGER
-from statestores.kafka.cluster import Cluster
-from statestores.kafka.plan import Plan
+from statestores.kafka.cluster import REQUEST_SECONDS, Cluster
 from statestores.spi import TopicPartition
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+    from statestores.kafka.plan import Plan
 
 _LOOK_SECONDS = 1.0
 _SETTLED_SECONDS = 10.0
@@ -40,7 +42,7 @@ class Members(NamedTuple):
 class GroupMembers:
     """Used by the thread that polls, which it never keeps waiting."""
 
-    def __init__(self, plan: Plan, cluster: Cluster, *, client: str) -> None:
+    def __init__(self, plan: "Plan", cluster: Cluster, *, client: str) -> None:
         """Know nothing yet; this member's name in the group is *client*."""
         self._group = plan.application
         self._inputs = plan.inputs
@@ -94,3 +96,27 @@ class GroupMembers:
             and self._inputs <= latest.owners.keys()
             and self.client not in latest.owners.values()
         )
+
+
+def check_members(group: str, topics: Collection[str], cluster: Cluster) -> None:
+    """Accept who is in *group*, as far as the cluster says: all read some of *topics* (KFK-46).
+
+    Raises:
+        TopologyMismatchError: One reads another topic.
+    """
+    try:
+        described = cluster.members(group).result(REQUEST_SECONDS)
+    except (KafkaException, TimeoutError) as error:  # there is no group yet, or nobody may look
+        CLIENT_LOGGER.debug("the group's members are not known: %s", error)
+        return
+    for member in described.members:
+        read = {str(each.topic) for each in member.assignment.topic_partitions}
+        others = sorted(read.difference(topics))
+        if others:
+            raise TopologyMismatchError(
+                f"the member {str(member.client_id)!r} of the group {group!r}, at "
+                f"{member.host}, reads {', '.join(map(repr, others))}, and this topology does not: "
+                "two topologies of one name would write to the same changelogs. Give this one a "
+                "name of its own; or, if it is to replace the other, stop all instances first, and "
+                "wait until the session of one that was killed is over"
+            )
