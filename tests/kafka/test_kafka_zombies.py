@@ -18,6 +18,8 @@ from kafka_zombie import Sets
 from statestores.errors import BrokerError, InstanceFencedError
 from statestores.kafka.group import confirmation
 from statestores.kafka.group.confirmation import Confirmation
+from statestores.kafka.plan import TaskKey
+from statestores.kafka.tasks.assigned_tasks import AssignedTasks
 from statestores.processing import Record
 from statestores.spi import TopicPartition
 
@@ -149,3 +151,47 @@ def test_a_group_that_refuses_ends_the_run() -> None:
     group: Any = _Group(KafkaError.GROUP_AUTHORIZATION_FAILED)
     with pytest.raises(BrokerError, match="right"):
         Confirmation().ask({_PLACE: 1}, group)
+
+
+@pytest.mark.spec("KFK-44")
+def test_stores_keep_nothing_that_the_group_refuses() -> None:
+    """They committed first, and never took what others had written before their own rows."""
+    done: list[str] = []
+
+    def refuse(offsets: Any, consumer: Any) -> None:
+        done.append("offsets")
+        raise InstanceFencedError("given up")
+
+    nothing: Any = None
+    writer: Any = SimpleNamespace(
+        end_step=lambda: done.append("flushed"),
+        confirm=lambda committed, consumer: done.append(f"asked with {committed[_PLACE]}"),
+        commit=lambda offsets, consumer: None,
+        commit_offsets=refuse,
+    )
+    task: Any = SimpleNamespace(
+        has_uncommitted=True,
+        runtime=SimpleNamespace(commit_requested=False),
+        committed={_PLACE: 1},
+        prepare_commit=lambda: {_PLACE: 2},
+        append_changes=lambda: iter([None]),
+        commit_stores=lambda: done.append("stores"),
+    )
+    tasks = AssignedTasks(
+        nothing,
+        nothing,
+        nothing,
+        writer,
+        nothing,
+        commit_records=1,
+        least_column_rows=1,
+        least_run_rows=1,
+        cache_max_bytes=0,
+        clock_ms=lambda: 0,
+    )
+    tasks.running[TaskKey("part", 0)] = task
+
+    with pytest.raises(InstanceFencedError):
+        tasks.commit(0, nothing)
+
+    assert done == ["flushed", "asked with 1", "flushed", "asked with 1", "offsets"]
