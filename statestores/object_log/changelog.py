@@ -1,12 +1,14 @@
 """The changelog of one partition in an object store, and its one writer: the partition's owner.
 
 Invariant: the owner has one put under way. When nobody can tell what became of it, no other
-follows: the log takes no more appends until it is opened again, which seals it (OBJ-11).
+follows: the log takes no more appends until it is opened again, which seals it (OBJ-11). So what is
+pending is settled by one thread at a time, and a look from another thread settles nothing (OBJ-53).
 """
 
 import logging
 import os
 from collections.abc import Callable, Iterator
+from threading import Lock
 from typing import NamedTuple, NoReturn, Self
 
 import pyarrow as pa
@@ -80,6 +82,7 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
         self._bodies = BodyWriter(self._schema, options.compression)
         self._clock_ms = clock_ms
         self._pending: _Pending | None = None
+        self._settling = Lock()
         self._doubt: str | None = None
         self._is_fenced = False
         self._is_of_parent = False
@@ -119,6 +122,12 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
     def position(self) -> Position:
         self.check_open()
         return self._view.parts[self._partition].position
+
+    @property
+    def end_as_known(self) -> int:
+        """Where the log ends, as far as its owner knows: any thread may ask, and nothing is put."""
+        self._check_not_closed()
+        return self._view.parts[self._partition].end
 
     def appending(self) -> Grant:
         """Return the grant under which the next append will be, for whoever looks at it.
@@ -207,10 +216,16 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
     def _settle(self) -> None:
         """Carry out what is pending, or go on with it; each step may be repeated.
 
+        Who comes while another thread does so waits for it, and finds nothing left to do.
+
         Raises:
             FencedError: It was not appended, and nothing will be.
             CommitInDoubtError, StorageError: Nobody can tell.
         """
+        with self._settling:
+            self._settle_pending()
+
+    def _settle_pending(self) -> None:
         pending = self._pending
         if pending is None:
             return
@@ -245,10 +260,13 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
         view.next = max(view.next, known.checkpoint.next)
         view.checkpoint, view.tag = known.checkpoint, known.tag
 
-    def check_open(self) -> None:
+    def _check_not_closed(self) -> None:
         if self._is_of_parent:
             raise StoreClosedError(of_parent(f"the changelog in {self.where!r}"))
         super().check_open()
+
+    def check_open(self) -> None:
+        self._check_not_closed()
         if self._pending is not None and self._doubt is None:
             self._settle()  # an interrupt came in between
 

@@ -161,7 +161,7 @@ def append(names: Names, grant: Grant, data: bytes) -> Steps[str]:
     partition, at = grant.partition, (grant.grant, grant.number)
     name = names.own(partition, *at)
     if (yield Create(name, data)) is Outcome.DONE:
-        grant.number += 1
+        grant.number = at[1] + 1
         if grant.number % _LOOKS_AFTER == 0:
             yield from _look(names, grant)
         return name
@@ -178,7 +178,7 @@ def append(names: Names, grant: Grant, data: bytes) -> Steps[str]:
             )
     if not mine:
         raise fenced(names, partition, "and nothing of this commit was written")
-    grant.number += 1
+    grant.number = at[1] + 1
     return name
 
 

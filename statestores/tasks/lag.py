@@ -11,6 +11,8 @@ from typing import Any
 from statestores.changelog import ChangelogReader
 from statestores.errors import InvalidArgumentError, InvalidTypeError, StoreNotFoundError
 from statestores.generations import refuse_replaced
+from statestores.logged_store import LoggedStore
+from statestores.object_log import ObjectChangelog
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
 
@@ -40,6 +42,19 @@ class LagInfo:
     def offset_lag(self) -> int:
         """How many offsets the store is behind, from 0."""
         return max(0, self.end_offset - self.current_offset)
+
+
+def lag_of_owner(store: LoggedStore[Any]) -> LagInfo:
+    """Return the lag of an open *store*, which has everything.
+
+    Any thread may ask, also while the store commits: nothing is written, read or waited for.
+
+    Raises:
+        StoreClosedError: The changelog is closed.
+    """
+    log = store.changelog
+    end = log.end_as_known if isinstance(log, ObjectChangelog) else log.end_offset
+    return LagInfo(end, end)
 
 
 def lag_behind(

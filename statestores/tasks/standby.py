@@ -39,7 +39,7 @@ from statestores.state_root import StateRoot
 from statestores.tasks.copying.source import CopySource
 from statestores.tasks.copying.steady_changelog import SteadyLog
 from statestores.tasks.follower import FOLLOW_INTERVAL_S, Follower
-from statestores.tasks.lag import LagInfo
+from statestores.tasks.lag import LagInfo, lag_of_owner
 from statestores.tasks.task_metrics import UpdateMeter
 
 _ATTEMPTS = 10
@@ -114,8 +114,7 @@ class Standby(Closing):
         store = self._store  # before: a promotion sets the other one first
         promoted = self._promoted
         if promoted is not None:
-            end = promoted.changelog.end_offset
-            return LagInfo(end, end)
+            return lag_of_owner(promoted)
         if store is None:
             store = self._opened()
         try:

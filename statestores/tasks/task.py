@@ -34,7 +34,7 @@ from statestores.spi.stores.versioned import VersionedStore
 from statestores.spi.stores.window import WindowStore
 from statestores.spi.window_specification import Window
 from statestores.tasks.commits.task_commits import TaskCommits
-from statestores.tasks.lag import LATEST_OFFSET, LagInfo
+from statestores.tasks.lag import LATEST_OFFSET, LagInfo, lag_of_owner
 from statestores.tasks.rebuilding import Rebuild
 from statestores.tasks.task_id import TaskId
 
@@ -261,10 +261,12 @@ class Task(Closing):
         return {name: info.offset for name, info in written.items() if info is not None}
 
     def lags(self) -> dict[str, LagInfo]:
-        """Return for each store how far it is; an open task's stores have everything."""
+        """Return for each store how far it is; an open task's stores have everything.
+
+        Any thread may ask.
+        """
         self._check_open()
-        ends = {name: store.changelog.end_offset for name, store in self._stores.items()}
-        return {name: LagInfo(end, end) for name, end in ends.items()}
+        return {name: lag_of_owner(store) for name, store in self._stores.items()}
 
     @property
     def offset_sum(self) -> int:

@@ -1,6 +1,7 @@
 """Tasks on a state root in an object store: one commit of all stores, and one owner that counts."""
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from statestores.errors import (
     StateStoreError,
     StoreCorruptedError,
 )
-from statestores.storage import Found, ObjectStorage
+from statestores.storage import Found, ObjectStorage, Outcome
 from statestores.tasks import Task, TaskManager, open_standby, open_task
 from statestores.tasks.objects import commit_steps, recovery
 
@@ -407,3 +408,75 @@ def test_a_task_moves_to_the_process_that_has_its_standbys(
             assert {(each.store, each.partition) for each in removed} == {(n, 0) for n in expected}
     with opened(root, tmp_path / "three") as task:
         assert numbers(task) == (3, 3, 3)
+
+
+@pytest.mark.spec("OBJ-53", "OBJ-11", "TSK-12")
+def test_lags_are_told_while_a_commit_is_under_way(
+    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asked how far a task is lost the commits that came after, acknowledged as they were.
+
+    Asking is for any thread, and what announces an instance does it twice a second. It found the
+    put of a commit that was under way, took it for one that an interrupt had left, and put it once
+    more; then both counted it. So the next commit was put two numbers further, where nobody ever
+    looks: `verify`, copies and the next opening ended at the gap. Now the asking thread settles
+    nothing, and whoever does is alone.
+    """
+    storage = storage_of(root)
+    create = type(storage).create
+    lags: list[dict[str, Any]] = []
+    waiting: list[Future[int]] = []
+    with (
+        ThreadPoolExecutor(2) as others,
+        TaskManager(
+            root, {0: NAMES}, local_directory=tmp_path / "one", backend="memory"
+        ) as manager,
+    ):
+        manager.assign(["0_0"])
+        task = manager.task("0_0")
+        log = task.logged_store("counts").changelog
+
+        def asked_meanwhile(own: ObjectStorage, name: str, data: bytes) -> Outcome:
+            done = create(own, name, data)
+            if name.startswith("counts/own/") and not waiting:
+                lags.append(others.submit(manager.all_local_store_partition_lags).result(60))
+                waiting.append(others.submit(lambda: log.end_offset))
+            return done
+
+        monkeypatch.setattr(type(storage), "create", asked_meanwhile)
+        for number in range(4):
+            waiting.clear()
+            put(task, number)
+
+            assert lags[number]["counts"][0].end_offset == number
+            assert waiting[0].result(60) == number + 1
+            assert manager.all_local_store_partition_lags()["counts"][0].end_offset == number + 1
+        monkeypatch.undo()
+    with opened(ss.StateRoot.open(storage.url), tmp_path / "two") as task:
+        assert numbers(task) == (3, 3, 3)
+
+
+@pytest.mark.spec("OBJ-53", "TSK-20")
+def test_a_promoted_copy_tells_its_lag_while_it_commits(
+    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same of what was a standby: it is the owner now, and is asked by any thread still."""
+    storage = storage_of(root)
+    create = type(storage).create
+    standby = open_standby(root, "counts", 0, tmp_path / "copy", backend="memory")
+    with ThreadPoolExecutor(1) as others, standby.promote() as counts:
+
+        def asked_meanwhile(own: ObjectStorage, name: str, data: bytes) -> Outcome:
+            done = create(own, name, data)
+            assert others.submit(lambda: standby.lag.offset_lag).result(60) == 0
+            return done
+
+        monkeypatch.setattr(type(storage), "create", asked_meanwhile)
+        for number in range(3):
+            counts.store.put("number", number)
+            counts.commit({INPUT: number})
+        monkeypatch.undo()
+    with ss.open_logged_store(
+        root, "counts", 0, directory=tmp_path / "two", backend="memory"
+    ) as it:
+        assert it.store.get("number") == 2
