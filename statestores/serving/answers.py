@@ -14,6 +14,7 @@ from statestores.errors import (
     InvalidStateStoreError,
     LimitExceededError,
     NotUpToBoundError,
+    StateStoreError,
 )
 from statestores.query import QueryableStores
 from statestores.query.store_types import type_of_kind
@@ -174,13 +175,25 @@ class Answers:
         return store.store_of_bytes if isinstance(store, DelegatingReadOnlyStore) else store
 
     def _fresh(self, query: Query, read: Any) -> Any:
-        """Return what *read* gives; copies catch up if they lack what is asked for."""
+        """Return what *read* gives; copies catch up if they lack what is asked for.
+
+        A copy that cannot go on keeps no read of another one from its answer (SRV-27).
+        """
+        failure: StateStoreError | None = None
         for _ in range(_CATCH_UPS if self.served.answers_from_copies else 0):
             try:
                 return read()
             except NotUpToBoundError:
-                self.served.catch_up(query.store)
-        return read()
+                try:
+                    self.served.catch_up(query.store)
+                except StateStoreError as error:
+                    failure = error
+        try:
+            return read()
+        except NotUpToBoundError as behind:
+            if failure is not None:
+                raise failure from behind
+            raise
 
 
 def names_of(specification: StoreSpecification[Any, Any]) -> tuple[str, ...]:

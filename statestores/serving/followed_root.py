@@ -121,11 +121,22 @@ class FollowedRoot(ServedTasks, Closing):
         return True
 
     def catch_up(self, name: str) -> None:
-        """Take what the changelogs of the store *name* have now."""
+        """Take what the changelogs of the store *name* have now, each as far as it can be read.
+
+        Raises:
+            StateStoreError: One cannot be read; the copies of the others have what theirs have.
+        """
+        failures: list[StateStoreError] = []
         for copies in self._manager.standbys.values():
             for standby in copies:
-                if standby.name == name and standby.lag.offset_lag:
-                    standby.poll()
+                if standby.name == name:
+                    try:
+                        if standby.lag.offset_lag:
+                            standby.poll()
+                    except StateStoreError as error:
+                        failures.append(error)
+        if failures:
+            raise failures[0]
 
     def topology(self) -> str | None:
         """Return the picture that was given, or that the last run of a topology has left."""

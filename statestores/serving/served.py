@@ -58,7 +58,11 @@ class Served(StoreSource, Protocol):
         """Return what cannot be read yet, in words: nothing once everything here can."""
 
     def catch_up(self, name: str) -> None:
-        """Let the copies of the store *name* take what its changelogs have now, if they can."""
+        """Let the copies of the store *name* take what its changelogs have now, if they can.
+
+        Raises:
+            StateStoreError: A changelog cannot be read; the copies of the others have taken theirs.
+        """
 
     def changes(
         self, name: str, partition: int, from_offset: int | None
@@ -141,10 +145,9 @@ class ServedTasks:
     def _lags_now(self) -> Mapping[str, Mapping[int, LagInfo]]:
         """Return the lags of a moment ago: of all stores, which are asked for one by one."""
         taken, lags = self._lags
-        now = time.monotonic()
-        if now - taken > _LAGS_SECONDS:
+        if time.monotonic() - taken > _LAGS_SECONDS:
             lags = self._manager.all_local_store_partition_lags()
-            self._lags = (now, lags)
+            self._lags = (time.monotonic(), lags)
         return lags
 
     def waiting(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.errors import (
     CapabilityNotSupportedError,
-    StoreClosedError,
+    StateStoreError,
     StoreNotFoundError,
     UnknownStateStoreError,
 )
@@ -122,10 +122,10 @@ class ServedRunner:
     def _described(
         self, name: str, number: int, role: Role, facade: ReadOnlyStore
     ) -> PartitionMetadata:
-        log, end = self.changelog_end(name, number)
         try:
+            log, end = self.changelog_end(name, number)
             committed = facade.committed_offset(log)
-        except StoreClosedError:  # it moves just now
+        except StateStoreError:  # it moves just now, or cannot be read: it hides no other
             return PartitionMetadata(role=role)
         current = offset_after(committed)
         return PartitionMetadata(role=role, current_offset=current, end_offset=max(end, current))

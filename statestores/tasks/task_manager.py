@@ -327,10 +327,8 @@ class TaskManager(Closing):
     def all_local_store_partition_lags(self) -> dict[str, dict[int, LagInfo]]:
         """Return how far each active or standby store and partition here has come (KIP-535).
 
-        Of a task that is restoring, how far that has come. Any thread may ask, at any time.
-
-        Raises:
-            ChangelogCorruptedError, StorageError: A changelog cannot be read.
+        Of a task that is restoring, how far that has come. A store and partition whose changelog
+        cannot be read is left out, and hides no other (TSK-27). Any thread may ask, at any time.
         """
         lags: dict[str, dict[int, LagInfo]] = {}
         for task_id, of_stores in self._reports.lags().items():
@@ -343,10 +341,8 @@ class TaskManager(Closing):
 
         `LATEST_OFFSET` for an active task that runs. For one that is restoring, and for a standby,
         the sum of its next offsets; likewise for a task that is not assigned but has engines in
-        the local directory (KIP-1035): these are opened once, and again only when they change.
-
-        Raises:
-            ChangelogCorruptedError, StorageError: A changelog cannot be read.
+        the local directory (KIP-1035): these are opened once, and again only when they change. A
+        store whose changelog cannot be read adds nothing.
         """
         return self._reports.offset_sums()
 

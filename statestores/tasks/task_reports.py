@@ -2,14 +2,22 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
-from statestores.errors import InvalidStateStoreError, StoreClosedError
+from statestores.errors import (
+    InvalidStateStoreError,
+    StateStoreError,
+    StorageError,
+    StoreClosedError,
+)
 from statestores.spi.metrics.catalog import tagged
 from statestores.spi.metrics.metric import Metrics
 from statestores.spi.stores.store import Isolation, ReadOnlyStore
+from statestores.tasks.copying.object_source import ObjectSource
 from statestores.tasks.copying.source import CopySource
 from statestores.tasks.idle_offsets import IdleOffsets
 from statestores.tasks.lag import LATEST_OFFSET, LagInfo, task_offset_sum
+from statestores.tasks.standby import Standby
 from statestores.tasks.task_board import TaskBoard
 from statestores.tasks.task_groups import TaskGroups
 from statestores.tasks.task_id import TaskId
@@ -38,22 +46,32 @@ class TaskReports:
         self._idle = idle
 
     def lags(self) -> dict[TaskId, dict[str, LagInfo]]:
-        """Return the lag of each store of each assigned task.
+        """Return the lag of each store of each assigned task, where it can be told (TSK-27).
 
-        Raises:
-            ChangelogCorruptedError, StorageError: A changelog cannot be read.
+        A store whose changelog cannot be read is left out. Once an object store has not answered,
+        nothing more is asked of it by this call: each question would take as long again.
         """
         now = self._board.now()
         lags: dict[TaskId, dict[str, LagInfo]] = {}
-        for task_id in now.opening:
-            lags[task_id] = {
-                name: self._restore_lag(task_id, name) for name in self._groups.stores(task_id)
-            }
-        for task_id, copies in now.standbys.items():
+        asked = [
+            (task_id, name, partial(self._restore_lag, task_id, name))
+            for task_id in now.opening
+            for name in self._groups.stores(task_id)
+        ] + [
+            (task_id, standby.name, partial(_lag_of, standby))
+            for task_id, copies in now.standbys.items()
+            for standby in copies
+        ]
+        is_silent = False
+        for task_id, name, ask in asked:
             of_stores = lags.setdefault(task_id, {})
-            for standby in copies:
-                with suppress(StoreClosedError):
-                    of_stores[standby.name] = standby.lag
+            is_remote = isinstance(self._source(name, task_id.partition), ObjectSource)
+            if is_silent and is_remote:
+                continue
+            try:
+                of_stores[name] = ask()
+            except StateStoreError as error:  # whoever follows or restores it is told why
+                is_silent = is_silent or (is_remote and isinstance(error, StorageError))
         for task_id, task in now.tasks.items():
             with suppress(StoreClosedError):
                 lags[task_id] = task.lags()
@@ -106,8 +124,7 @@ class TaskReports:
     def offset_sums(self) -> dict[TaskId, int]:
         """Return the offset sum of each task that has something here.
 
-        Raises:
-            ChangelogCorruptedError, StorageError: A changelog cannot be read.
+        A store whose changelog cannot be read adds nothing to that of its task (TSK-27).
         """
         sums = {}
         for task_id, of_stores in self.lags().items():
@@ -134,3 +151,7 @@ class TaskReports:
             for name in self._groups.stores(task_id)
         ]
         return [offset for offset in offsets if offset is not None]
+
+
+def _lag_of(standby: Standby) -> LagInfo:
+    return standby.lag

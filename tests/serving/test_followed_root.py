@@ -6,11 +6,13 @@ import pytest
 from served_shop import COUNTS, WORDS, Shop, home
 
 import statestores as ss
-from statestores.errors import StoreNotFoundError
+from statestores.errors import ChangelogCorruptedError, StoreNotFoundError, StoreReshardedError
+from statestores.resharding import reshard
 from statestores.serving import FollowedRoot
 from statestores.serving.answers import Answers
 from statestores.serving.limits import Deadline
 from statestores.serving.query import Query
+from statestores.serving.served import instance_of
 
 
 def count(answers: Answers, word: str, **how: bool) -> int | None:
@@ -80,3 +82,45 @@ def test_what_only_an_engine_has_is_not_served_as_nothing(tmp_path: Path) -> Non
         FollowedRoot(root)
     with pytest.raises(StoreNotFoundError):
         FollowedRoot(root, stores=["other"])
+
+
+@pytest.mark.spec("SRV-27", "SRV-19", "TSK-27")
+def test_a_damaged_changelog_hides_no_other(followed: FollowedRoot, own_shop: Shop) -> None:
+    """The page was an error, and the instance gone, for all stores, where one could not be read.
+
+    Whoever lists what is here, or announces it, asks for all lags at once, and was given the error
+    of the first. Reads of other partitions failed with it, too, as soon as they had to catch up.
+    """
+    answers = Answers(followed)
+    for name in followed.store_names():
+        followed.catch_up(name)
+    damaged, whole = WORDS[0], next(word for word in WORDS if home(word) != home(WORDS[0]))
+    changelog = own_shop.root.partition("counts", home(damaged)).changelog
+    [segment] = changelog.glob("*.log")
+    segment.write_bytes(b"no segment" * 20)
+    own_shop.put(whole, 100, 30)
+
+    assert count(answers, whole) == 100
+    with pytest.raises(ChangelogCorruptedError, match="is damaged at byte 0"):
+        count(answers, damaged)
+    parts = instance_of(followed, "one").partitions
+    assert [each.offset_lag for _, each in sorted(parts["counts"].items())] == [
+        None if number == home(damaged) else 0 for number in range(2)
+    ]
+    assert {each.offset_lag for each in parts["rates"].values()} == {0}
+    # Each store is a task of its own here, with a partition: of that one nothing is told.
+    manager = followed._manager
+    assert len(manager.task_offset_sums()) == len(manager.states) - 1
+
+
+@pytest.mark.spec("SRV-27")
+def test_a_store_that_is_resharded_hides_no_other(followed: FollowedRoot, own_shop: Shop) -> None:
+    """What was opened before says so of that store, and serves the others as before."""
+    followed.catch_up("rates")
+    own_shop.manager.close()
+    reshard(own_shop.root, "counts", 3)
+
+    assert {each.offset_lag for each in followed.partitions("counts").values()} == {None}
+    assert {each.offset_lag for each in followed.partitions("rates").values()} == {0}
+    with pytest.raises(StoreReshardedError, match="open the state root again"):
+        count(Answers(followed), "w07")

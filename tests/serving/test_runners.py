@@ -79,6 +79,20 @@ def test_a_runner_is_served_by_what_it_has_open(shop: Shop) -> None:
         restoring.specification("other")
 
 
+@pytest.mark.spec("SRV-27")
+def test_a_runner_with_a_damaged_changelog_tells_the_rest(own_shop: Shop) -> None:
+    """It told nothing of any store: the instance was gone for whoever asked who has what."""
+    served: Served = ServedRunner(OneRunner(own_shop, is_restoring=False), root=own_shop.root)
+    [segment] = own_shop.root.partition("counts", 1).changelog.glob("*.log")
+    segment.write_bytes(b"no segment" * 20)
+    found = served.partitions("counts")
+
+    assert {number: (each.role, each.offset_lag) for number, each in found.items()} == {
+        0: (Role.ACTIVE, 0),
+        1: (Role.STANDBY, None),
+    }
+
+
 @pytest.mark.spec("SRV-2", "SRV-3")
 def test_the_page_knows_who_else_there_is(own_shop: Shop) -> None:
     """Whoever is announced in the state root."""

@@ -1,11 +1,15 @@
 """What a process tells of a task whose stores are being restored."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from statestores.tasks import LagInfo, RestoreProgress, TaskId
+import statestores as ss
+from statestores.errors import StorageError
+from statestores.storage.obstore_driver import ObstoreStorage
+from statestores.tasks import LagInfo, RestoreProgress, TaskId, TaskManager
 from statestores.tasks.task_metrics import RestoreLedger
 from statestores.tasks.task_reports import TaskReports
 
@@ -58,3 +62,38 @@ def test_a_store_that_is_restored_has_what_its_changelog_has(
     lags = _reports(3, end, ledger).lags()
 
     assert lags == {TASK: {"counts": LagInfo(expected, expected)}}
+
+
+@pytest.mark.spec("TSK-27", "TSK-12")
+def test_a_silent_object_store_is_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks that run are reported, and copies are not asked for one after the other, each in vain.
+
+    Each question takes as long as its client tries; an instance that asked them all was silent for
+    longer than a lease, and what it could answer was asked of nobody.
+    """
+    root = ss.StateRoot.create("memory://reports/silent")
+    for name in ("counts", "rates"):
+        root.add_store(ss.KeyValue(name), partitions=4)
+    groups = {0: ["counts", "rates"]}
+    asked: list[str] = []
+
+    def silent(storage: ObstoreStorage, name: str, known_tag: str | None = None) -> None:
+        asked.append(name)
+        raise StorageError("nobody answers")
+
+    with TaskManager(
+        root, groups, local_directory=tmp_path, backend="memory", follow_interval_s=3600
+    ) as manager:
+        manager.assign(["0_0"], ["0_1", "0_2", "0_3"])
+        for copies in manager.standbys.values():
+            for each in copies:
+                each.stop()
+        monkeypatch.setattr(ObstoreStorage, "read", silent)
+
+        assert manager.all_local_store_partition_lags() == {
+            name: {0: LagInfo(0, 0)} for name in ("counts", "rates")
+        }
+        assert len(asked) == 1
+        monkeypatch.undo()
