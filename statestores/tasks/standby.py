@@ -174,14 +174,15 @@ class Standby(Closing):
         committed = store.committed_offset(self._logged)
         next_offset = offset_after(committed)
         if snapshot is not None:
-            self._is_loading = True
+            was_readable, self._is_loading = not self._is_loading, True
             if committed is not None:
                 store = self._begin_anew(store)
+            elif was_readable:  # as one that has nothing: a facade would show half of the snapshot
+                store = self._opened_again(store)
         elif next_offset < min(log.compacted_to, log.end_offset):
             # What compaction has left of those commits is none of them, until its end is reached.
             self._is_loading = True
-            store.close()
-            store = self._store = self._open_copy()
+            store = self._opened_again(store)
         report = restore(
             store, snapshot=snapshot, changelog=log, partition=self._logged, progress=progress
         )
@@ -189,6 +190,12 @@ class Standby(Closing):
         taken = report.snapshot_rows + report.changelog_rows
         self._meter.taken(taken)
         return taken
+
+    def _opened_again(self, store: BytesStore) -> BytesStore:
+        """Return *store*, opened again: facades of what it was show nothing of what it becomes."""
+        store.close()
+        reopened = self._store = self._open_copy()
+        return reopened
 
     def _begin_anew(self, store: BytesStore) -> BytesStore:
         """Return an empty copy in place of *store*, so that no facade shows a half-loaded one."""

@@ -10,6 +10,7 @@ import pytest
 from forked_programs import Forked
 
 import statestores as ss
+from statestores.arrow.restoring import row_sink
 from statestores.changelog import (
     ChangelogReader,
     FileChangelog,
@@ -477,3 +478,44 @@ def test_a_copy_is_not_behind_a_changelog_that_nobody_has_begun(
     with ss.open_store(tmp_path / "copy", ss.KeyValue("counts"), backend="memory") as opened:
         store: Any = opened
         assert not is_left_behind(store, root.partition("counts", 0), partition)
+
+
+@pytest.mark.spec("STB-2", "STB-5")
+@pytest.mark.parametrize("where", ["directory", "objects"])
+def test_a_facade_of_an_empty_copy_shows_no_half_of_a_snapshot(
+    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy with nothing was read while a snapshot was loaded into it: so many rows, of no commit.
+
+    Whoever began to read it later was told that it is loading; a facade from before that was not.
+    """
+    monkeypatch.setattr(row_sink, "APPLIED_ROWS", 10)
+    monkeypatch.setattr(row_sink, "LEAST_ROWS", 1)
+    root = ss.StateRoot.create(
+        tmp_path / "state" if where == "directory" else "memory://standbys/half"
+    )
+    root.add_store(ss.KeyValue("rows"), partitions=1)
+    seen: list[int | str] = []
+    with open_standby(root, "rows", 0, tmp_path / "copy", backend="memory") as standby:
+        facade: Any = standby.read_only(include_stale=True)
+        assert list(facade.range()) == []
+        with ss.open_logged_store(
+            root, "rows", 0, directory=tmp_path / "own", backend="memory"
+        ) as rows:
+            for number in range(100):
+                rows.store.put(b"%02d" % number, b"")
+            rows.commit({INPUT: 1})
+            rows.snapshot()
+
+        def look(_: object) -> None:
+            try:
+                seen.append(len(list(facade.range())))
+            except StoreClosedError:
+                seen.append("closed")
+
+        standby.poll(progress=look)
+
+        assert len(seen) > 1
+        assert set(seen) == {"closed"}
+        loaded: Any = standby.read_only(include_stale=True)
+        assert len(list(loaded.range())) == 100
