@@ -328,7 +328,7 @@ class TaskManager(Closing):
         """Return how far each active or standby store and partition here has come (KIP-535).
 
         Of a task that is restoring, how far that has come. A store and partition whose changelog
-        cannot be read is left out, and hides no other (TSK-27). Any thread may ask, at any time.
+        cannot be read is left out, and hides no other (SRV-27). Any thread may ask, at any time.
         """
         lags: dict[str, dict[int, LagInfo]] = {}
         for task_id, of_stores in self._reports.lags().items():

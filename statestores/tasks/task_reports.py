@@ -46,7 +46,7 @@ class TaskReports:
         self._idle = idle
 
     def lags(self) -> dict[TaskId, dict[str, LagInfo]]:
-        """Return the lag of each store of each assigned task, where it can be told (TSK-27).
+        """Return the lag of each store of each assigned task, where it can be told (SRV-27).
 
         A store whose changelog cannot be read is left out. Once an object store has not answered,
         nothing more is asked of it by this call: each question would take as long again.
@@ -124,7 +124,7 @@ class TaskReports:
     def offset_sums(self) -> dict[TaskId, int]:
         """Return the offset sum of each task that has something here.
 
-        A store whose changelog cannot be read adds nothing to that of its task (TSK-27).
+        A store whose changelog cannot be read adds nothing to that of its task (SRV-27).
         """
         sums = {}
         for task_id, of_stores in self.lags().items():

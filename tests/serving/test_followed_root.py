@@ -84,7 +84,7 @@ def test_what_only_an_engine_has_is_not_served_as_nothing(tmp_path: Path) -> Non
         FollowedRoot(root, stores=["other"])
 
 
-@pytest.mark.spec("SRV-27", "SRV-19", "TSK-27")
+@pytest.mark.spec("SRV-27", "SRV-19")
 def test_a_damaged_changelog_hides_no_other(followed: FollowedRoot, own_shop: Shop) -> None:
     """The page was an error, and the instance gone, for all stores, where one could not be read.
 

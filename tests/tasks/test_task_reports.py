@@ -64,7 +64,7 @@ def test_a_store_that_is_restored_has_what_its_changelog_has(
     assert lags == {TASK: {"counts": LagInfo(expected, expected)}}
 
 
-@pytest.mark.spec("TSK-27", "TSK-12")
+@pytest.mark.spec("SRV-27", "TSK-12")
 def test_a_silent_object_store_is_asked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
