@@ -8,7 +8,7 @@ pending is settled by one thread at a time, and a look from another thread settl
 import logging
 import os
 from collections.abc import Callable, Iterator
-from threading import Lock
+from threading import RLock
 from typing import NamedTuple, NoReturn, Self
 
 import pyarrow as pa
@@ -82,7 +82,7 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
         self._bodies = BodyWriter(self._schema, options.compression)
         self._clock_ms = clock_ms
         self._pending: _Pending | None = None
-        self._settling = Lock()
+        self._settling = RLock()  # an interrupt may come as it is let go of
         self._doubt: str | None = None
         self._is_fenced = False
         self._is_of_parent = False

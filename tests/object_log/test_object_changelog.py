@@ -1,6 +1,9 @@
 """The changelog in an object store keeps the contract of changelogs (spec/06)."""
 
 import random
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -387,3 +390,46 @@ def test_a_changelog_is_one_by_its_types(log: ObjectLog) -> None:
     """Whoever takes a changelog takes these."""
     assert isinstance(take(log), Changelog)
     assert isinstance(log.reader(0), ObjectChangelogReader)
+
+
+class _InterruptAt:
+    """An interrupt in a line of the owner's module, counted from 1."""
+
+    def __init__(self, line: int) -> None:
+        self.line, self.seen = line, 0
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> Any:
+        """Raise in that line."""
+        if not frame.f_code.co_filename.endswith("object_log/changelog.py"):
+            return self
+        if event == "line":
+            self.seen += 1
+            if self.seen == self.line:
+                raise KeyboardInterrupt
+        return self
+
+
+@pytest.mark.spec("OBJ-53", "OBJ-11")
+def test_an_interrupt_at_any_line_of_an_append_leaves_nobody_waiting(log: ObjectLog) -> None:
+    """What an append holds while it settles may be held still: its owner goes on all the same."""
+    line = 0
+    while True:
+        line += 1
+        with ObjectChangelog.take_over(log.reader(0)) as owner:
+            end, interrupt, before = owner.end_offset, _InterruptAt(line), sys.gettrace()
+            sys.settrace(interrupt)
+            try:
+                owner.append(changes((b"k", b"v")))
+            except KeyboardInterrupt:
+                pass
+            finally:
+                sys.settrace(before)
+            with ThreadPoolExecutor(1) as other:
+                known = other.submit(lambda log=owner: log.end_as_known).result(60)  # type: ignore[misc]  # of this turn
+            assert known - end in (0, 1)
+            has = owner.end_offset
+            assert owner.append(changes((b"l", b"w"))).first == has
+        assert log.reader(0).end_offset == has + 1
+        if interrupt.seen < line:
+            break
+    assert line > 10
