@@ -1,5 +1,6 @@
 """Connections that read SQLite's database in a file, with checksums of rows and without."""
 
+from functools import partial
 from typing import Any
 from zlib import crc32
 
@@ -57,8 +58,9 @@ class CheckedReader(SQLiteReader):
         self, connection: PoolProxiedConnection, statements: Statements, path: str
     ) -> None:
         super().__init__(connection, statements, path)
-        # Damage can turn a blob into text, which would then have to be UTF-8.
-        self._connection.text_factory = bytes
+        # Damage can turn a blob into text, which need not be UTF-8. It stays text: a key of that
+        # type is not where a search looks for it.
+        self._connection.text_factory = partial(str, encoding="latin-1")
 
     def get(self, key: bytes) -> bytes | None:
         self._cursor.execute(self._statements.get, (key,))
@@ -85,3 +87,9 @@ class CheckedReader(SQLiteReader):
 
     def rows(self, start: bytes, stop: bytes | None, *, reverse: bool) -> DriverRows:
         return CheckedRows(super().rows(start, stop, reverse=reverse), self._path)
+
+    def every_row(self) -> DriverRows:
+        """Return all rows as they lie in the file, without a search for the first."""
+        said = self._statements
+        rows: DriverRows = self._connection.execute(f"SELECT {said.columns} FROM {said.table}")  # noqa: S608
+        return CheckedRows(rows, self._path)

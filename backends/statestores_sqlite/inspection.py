@@ -5,7 +5,7 @@ from pathlib import Path
 from sqlalchemy.engine import Connection
 
 from statestores.errors import StoreCorruptedError
-from statestores_sqlite.readers import Reader
+from statestores_sqlite.file_readers import CheckedReader
 from statestores_sqlite.statements import CHECKSUM
 
 TABLE = "pairs"
@@ -58,12 +58,15 @@ def check_structure(file: Path, writer: Connection) -> None:
             raise damaged(file, found)
 
 
-def check_rows(reader: Reader) -> None:
-    """Read every row, which compares its checksum.
+def check_rows(reader: CheckedReader) -> None:
+    """Read every row, which compares its checksum and refuses a key that is no longer of bytes.
+
+    Such a key sorts before all others. `check_structure` does not see it, and a search that meets
+    it goes past the keys on one side, whatever it looks for.
 
     Raises:
         StoreCorruptedError: One is not right.
     """
-    rows = reader.rows(b"", None, reverse=False)
+    rows = reader.every_row()
     while rows.fetchmany(_ROWS_AT_ONCE):
         pass

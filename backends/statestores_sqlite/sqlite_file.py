@@ -135,7 +135,7 @@ class SQLiteFile(Database):
             if self.has_checksums and not sealed:
                 check_structure(self._file, writer)
                 with closing(self.open_reader()) as reader:
-                    check_rows(reader)
+                    check_rows(cast("CheckedReader", reader))  # since there are checksums
             break_seal(self._file)
         except BaseException as error:
             if writer is not None:
