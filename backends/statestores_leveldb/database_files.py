@@ -62,30 +62,33 @@ def _missing(directory: Path) -> str | None:
     manifest = directory / os.fsdecode(named[1])
     if not manifest.is_file():
         return None  # LevelDB itself refuses that
-    state = read_manifest(manifest)
+    content = manifest.read_bytes()
+    state = read_manifest(content)
     logs = [number for number in log_numbers(directory) if number >= state.log_number]
     if state.log_number and state.log_number not in logs:
         return f"the log {state.log_number:06d}.log is gone"
-    paths = [manifest, *(_log_path(directory, number) for number in logs)]
-    return _skipped(paths) or _missing_between(directory, logs, state.last_sequence + 1)
+    skipped = _skipped(manifest.name, content)
+    return skipped or _missing_in_logs(directory, logs, state.last_sequence + 1)
 
 
-def _skipped(paths: Iterable[Path]) -> str | None:
-    """Return in words what LevelDB would leave out of one of *paths*, or ``None``."""
-    for path in paths:
-        zeros = zeros_before_more(path)
-        if zeros is not None:
-            return f"{path.name} has zeros at byte {zeros}, and more after them"
-    return None
+def _skipped(name: str, content: bytes) -> str | None:
+    """Return in words what LevelDB would leave out of the file *name*, or ``None``."""
+    zeros = zeros_before_more(content)
+    return None if zeros is None else f"{name} has zeros at byte {zeros}, and more after them"
 
 
-def _missing_between(directory: Path, logs: list[int], expected: int) -> str | None:
-    """Return in words what is missing before or between *logs*, or ``None``.
+def _missing_in_logs(directory: Path, logs: list[int], expected: int) -> str | None:
+    """Return in words what is missing before, within or between *logs*, or ``None``.
 
     They should begin with change *expected*.
     """
     for number in logs:
-        batches = read_batches(_log_path(directory, number))
+        path = _log_path(directory, number)
+        content = path.read_bytes()
+        skipped = _skipped(path.name, content)
+        if skipped:
+            return skipped
+        batches = read_batches(content)
         first, following = next(batches, (expected, expected))
         if first > expected:
             return f"the log {number:06d}.log begins at change {first}, not at {expected}"
@@ -125,10 +128,8 @@ def is_last_batch(changes: Iterable[tuple[bytes, bytes | None]], directory: Path
         StorageError: The log cannot be read.
     """
     try:
-        newest = max(log_numbers(directory), default=None)
-        return newest is not None and last_changes(_log_path(directory, newest)) == packed_changes(
-            changes
-        )
+        newest = max(log_numbers(directory), default=0)  # no log has the number 0
+        return last_changes(_log_path(directory, newest).read_bytes()) == packed_changes(changes)
     except OSError as error:
         raise StorageError(
             f"cannot read the log in {str(directory)!r} after a batch has failed: {error}; close "

@@ -2,6 +2,7 @@
 
 Both the write-ahead logs and the manifest are files of records in this format:
 https://github.com/google/leveldb/blob/main/doc/log_format.md
+Each function here takes what a file holds, so that whoever asks several reads it once.
 
 Nothing here verifies a checksum: LevelDB does so when it opens. Reading stops quietly at the first
 thing that makes no sense, and leaves it to LevelDB to judge.
@@ -9,7 +10,6 @@ thing that makes no sense, and leaves it to LevelDB to judge.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from struct import Struct
 
 _BLOCK_BYTES = 32 * 1024
@@ -37,41 +37,40 @@ class ManifestState:
     """A sequence number that the sorted files and the logs that are gone have at least reached."""
 
 
-def read_manifest(path: Path) -> ManifestState:
-    """Return what the manifest at *path* says, as far as it can be read."""
+def read_manifest(content: bytes) -> ManifestState:
+    """Return what a manifest of *content* says, as far as it makes sense."""
     numbers = {_LOG_NUMBER: 0, _LAST_SEQUENCE: 0}
-    for record in _records(path):
+    for record in _records(content):
         for tag, number in _numbers_of(record):
             if tag in numbers:
                 numbers[tag] = number
     return ManifestState(numbers[_LOG_NUMBER], numbers[_LAST_SEQUENCE])
 
 
-def read_batches(path: Path) -> Iterator[tuple[int, int]]:
-    """Iterate over the batches in the log at *path*: the first sequence number, and the next."""
-    for record in _records(path):
+def read_batches(content: bytes) -> Iterator[tuple[int, int]]:
+    """Iterate over the batches in a log of *content*: the first sequence number, and the next."""
+    for record in _records(content):
         if len(record) < _BATCH_HEADER.size:
             return
         sequence, count = _BATCH_HEADER.unpack_from(record)
         yield sequence, sequence + count
 
 
-def last_changes(path: Path) -> bytes | None:
-    """Return the changes of the last whole batch in the log at *path*, as they are stored."""
+def last_changes(content: bytes) -> bytes | None:
+    """Return the changes of the last whole batch in a log of *content*, as they are stored."""
     last = None
-    for last in _records(path):  # noqa: B007  # the last one is wanted
+    for last in _records(content):  # noqa: B007  # the last one is wanted
         pass
     return None if last is None else last[_BATCH_HEADER.size :]
 
 
-def zeros_before_more(path: Path) -> int | None:
-    """Return where the file at *path* has zeros for a record, and something else after them.
+def zeros_before_more(content: bytes) -> int | None:
+    """Return where *content* has zeros for a record, and something else after them.
 
     LevelDB takes such a record for room that was reserved. It skips the rest of the block, and
     reports nothing: where the next block begins with a record, the changes between are a hole.
     Zeros up to the end are what a power failure may leave, and end the file.
     """
-    content = path.read_bytes()
     if _ZERO_HEADER not in content:
         return None
     for block in range(0, len(content), _BLOCK_BYTES):
@@ -103,24 +102,23 @@ def _varint(number: int) -> bytes:
     return bytes(packed)
 
 
-def _records(path: Path) -> Iterator[bytes]:
-    """Iterate over the records of a file; a torn or damaged record ends it."""
+def _records(content: bytes) -> Iterator[bytes]:
+    """Iterate over the records in *content*; a torn or damaged record ends it."""
     parts: list[bytes] = []
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            position = 0
-            while position + _RECORD_HEADER.size <= len(block):
-                _, length, kind = _RECORD_HEADER.unpack_from(block, position)
-                position += _RECORD_HEADER.size
-                if position + length > len(block) or kind not in {_FULL, _FIRST, _MIDDLE, _LAST}:
-                    return
-                if bool(parts) == (kind in {_FULL, _FIRST}):
-                    return
-                parts.append(block[position : position + length])
-                position += length
-                if kind in {_FULL, _LAST}:
-                    yield b"".join(parts)
-                    parts = []
+    for begin in range(0, len(content), _BLOCK_BYTES):
+        position, end = begin, min(begin + _BLOCK_BYTES, len(content))
+        while position + _RECORD_HEADER.size <= end:
+            _, length, kind = _RECORD_HEADER.unpack_from(content, position)
+            position += _RECORD_HEADER.size
+            if position + length > end or kind not in {_FULL, _FIRST, _MIDDLE, _LAST}:
+                return
+            if bool(parts) == (kind in {_FULL, _FIRST}):
+                return
+            parts.append(content[position : position + length])
+            position += length
+            if kind in {_FULL, _LAST}:
+                yield b"".join(parts)
+                parts = []
 
 
 def _numbers_of(edit: bytes) -> Iterator[tuple[int, int]]:
