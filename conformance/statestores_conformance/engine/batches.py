@@ -181,6 +181,9 @@ class EngineBatchTests(EngineFixtures):
             with engine.snapshot() as snapshot:
                 assert pairs_of(engine) == pairs_of(snapshot) == found, f"interrupted at {line}"
             assert [engine.first(b""), engine.last(b"")] == [found[0], found[-1]]
+            # The next batch takes nothing along of what the interrupt has left.
+            engine.apply({b"not there": None}, Durability.PROCESS_CRASH)
+            assert pairs_of(engine) == found, f"interrupted at {line}, after another batch"
             if not interrupted:
                 assert found == states[2], f"the interrupt at {line} was swallowed, and the batch"
                 return

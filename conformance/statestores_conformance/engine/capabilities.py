@@ -17,6 +17,7 @@ from statestores.errors import (
     StoreCorruptedError,
 )
 from statestores.spi import Capabilities, Durability, Engine
+from statestores_conformance.engine.disk.process_limits import file_size
 from statestores_conformance.engine.reading.many_rows import SIZES_AROUND_EDGES
 from statestores_conformance.intensity import seed
 from statestores_conformance.many_cases import for_each
@@ -29,6 +30,7 @@ _LARGE_PAIRS, _LARGE_BYTES = 4_200, 16 * 1024
 _BROKEN = RuntimeError("these pairs break off, as they should")
 """Drivers raise errors of this class, and this one is nobody's but the caller's."""
 _PAIRS = [(b"%04d" % number, b"v%d" % number) for number in range(1_000)]
+_LONG = bytes(range(256)) * 800
 
 
 class EngineCapabilityTests(EngineFixtures):
@@ -218,6 +220,26 @@ class EngineCheckpointTests(EngineFixtures):
         checkpointed.checkpoint(nested)
 
         assert pairs_of(engines.open(str(nested))) == _PAIRS
+
+    @pytest.mark.level("fault-proof")
+    @pytest.mark.spec("ENG-15", "ENG-28", "ENG-33")
+    def test_a_checkpoint_for_which_there_is_no_room_is_not_there(
+        self, engines: Engines, checkpointed: Engine, tmp_path: Path
+    ) -> None:
+        """It is made as a whole or not at all, and nothing is left beside it."""
+        checkpointed.apply({**dict(_PAIRS), b"long": _LONG}, Durability.PROCESS_CRASH)
+        content, before = pairs_of(checkpointed), set(tmp_path.iterdir())
+        made = {engines.path("checkpoint")}
+        with file_size(len(_LONG) // 2):
+            try:
+                checkpointed.checkpoint(*made)
+            except StateStoreError:
+                made.clear()
+
+        assert set(tmp_path.iterdir()) == before | made
+        assert pairs_of(checkpointed) == content
+        for path in made:
+            assert pairs_of(engines.open(path.name)) == content
 
     @pytest.mark.spec("ENG-22")
     def test_a_closed_engine_has_no_checkpoint(

@@ -1,8 +1,9 @@
-"""Ctrl-C at a chosen line of what an engine does.
+"""Ctrl-C, or another thread, at a chosen line of what an engine does.
 
-It is raised by the interpreter's trace function, before the line is executed, as a signal's handler
-would raise it. A signal is handled when a call returns, so never between the last call of a
-``with`` block and that of ``__exit__``: a second event for the line of a ``with`` is passed over.
+An interrupt is raised by the interpreter's trace function, before the line is executed, as a
+signal's handler would raise it. A signal is handled when a call returns, so never between the last
+call of a ``with`` block and that of ``__exit__``: a second event for the line of a ``with`` is
+passed over.
 """
 
 import linecache
@@ -20,11 +21,12 @@ class InterruptedForTestError(KeyboardInterrupt):
 
 
 class _Interruption:
-    """Interrupts the code below *home* before its line number *at*."""
+    """Calls *act* once, before line number *at* of what is executed below *home*."""
 
-    def __init__(self, home: str, at: int) -> None:
+    def __init__(self, home: str, at: int, act: Callable[[], object]) -> None:
         self._home = home
         self._at = at
+        self._act = act
         self._lines = 0
         self._entered: set[tuple[int, int]] = set()
 
@@ -36,7 +38,7 @@ class _Interruption:
             self._lines += 1
             if self._lines == self._at:
                 sys.settrace(None)
-                raise InterruptedForTestError
+                self._act()
         return self._step
 
     def _leaves_a_with(self, frame: FrameType) -> bool:
@@ -64,12 +66,27 @@ def interrupt(operation: Callable[[], object], home: str, at: int) -> bool:
 
     Return whether it was: it may have fewer lines.
     """
-    before = sys.gettrace()
-    sys.settrace(_Interruption(home, at).enter)
     try:
-        operation()
+        act_within(operation, home, at, _interrupt)
     except InterruptedForTestError:
         return True
+    return False
+
+
+def act_within(
+    operation: Callable[[], object], home: str, at: int, act: Callable[[], object]
+) -> None:
+    """Run *operation* and call *act* before its line number *at* below *home*, if it has so many.
+
+    What other code raises comes through, be it that of *act*.
+    """
+    before = sys.gettrace()
+    sys.settrace(_Interruption(home, at, act).enter)
+    try:
+        operation()
     finally:
         sys.settrace(before)
-    return False
+
+
+def _interrupt() -> None:
+    raise InterruptedForTestError

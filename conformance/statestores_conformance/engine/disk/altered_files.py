@@ -3,7 +3,7 @@
 import random
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 _BLOCK = 4096
@@ -19,6 +19,7 @@ _HEADER = 100
 _BEGINNING = 256
 """Lists of files are not longer where there are few."""
 _ZEROS = 32
+_MASKS = [1 << bit for bit in range(8)]
 
 
 def bytes_of(directory: Path) -> dict[str, bytes]:
@@ -54,8 +55,8 @@ def any_bits(
         yield name, choose.randrange(len(files[name])), 1 << choose.randrange(8)
 
 
-def bits_of_page_heads(files: dict[str, bytes], most: int) -> Iterator[tuple[str, int, int]]:
-    """Yield bits at the beginnings of up to *most* pages, of what is longer than one in *files*.
+def bits_of_page_heads(files: dict[str, bytes], which: slice) -> Iterator[tuple[str, int, int]]:
+    """Yield bits at the beginnings of *which* pages, of all that are longer than one in *files*.
 
     The highest bit of each byte that has one: a smaller number, of rows or of bytes, hides what is
     behind it.
@@ -66,7 +67,7 @@ def bits_of_page_heads(files: dict[str, bytes], most: int) -> Iterator[tuple[str
         for page in range(0, len(data) - _HEAD, _BLOCK)
         if len(data) > _BLOCK
     ]
-    for name, page in pages[:most]:
+    for name, page in pages[which]:
         for position in range(page, page + _HEAD):
             byte = files[name][position]
             if byte:
@@ -83,6 +84,38 @@ def bits_of_pairs(
             if at >= 0:
                 yield name, at + len(key) - 1, 1
                 yield name, at + len(key) + len(value) // 2, 1
+
+
+def bits_before_pairs(
+    files: dict[str, bytes], pairs: Iterable[tuple[bytes, bytes]], most: int
+) -> Iterator[tuple[str, int, int]]:
+    """Yield the lowest bit of the *most* bytes before *pairs*, wherever one of *files* has them.
+
+    They say what the pair is: how long, and of which types.
+    """
+    for key, value in pairs:
+        for name, data in sorted(files.items()):
+            at = data.find(key + value)
+            yield from ((name, before, 1) for before in range(max(0, at - most), at))
+
+
+def bits_within_the_order(
+    files: dict[str, bytes], pairs: Sequence[tuple[bytes, bytes]], most: int
+) -> Iterator[tuple[str, int, int]]:
+    """Yield a bit of the keys of *most* of *pairs*, wherever one of *files* has them.
+
+    With it flipped, the key is another one and still between its neighbours in *pairs*: no look at
+    the order of keys finds it.
+    """
+    keys: list[bytes] = [key for key, _ in pairs]
+    found = 0
+    for (key, value), before, after in zip(pairs, [b"", *keys], [*keys[1:], None], strict=False):
+        others = [(mask, key[:-1] + bytes([key[-1] ^ mask])) for mask in _MASKS]
+        fitting = [m for m, k in others if before < k and (after is None or k < after)]
+        places = [(name, data.find(key + value)) for name, data in sorted(files.items())]
+        if fitting and found < most:
+            yield from ((name, at + len(key) - 1, fitting[0]) for name, at in places if at >= 0)
+            found += 1
 
 
 def bits_of_texts(

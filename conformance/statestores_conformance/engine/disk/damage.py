@@ -11,12 +11,14 @@ from statestores.errors import StateStoreError, StoreCorruptedError
 from statestores.spi import Engine
 from statestores_conformance.engine.disk.altered_files import (
     any_bits,
+    bits_before_pairs,
     bits_of_headers,
     bits_of_page_heads,
     bits_of_pairs,
     bits_of_short_files,
     bits_of_texts,
     bits_of_what_was_added,
+    bits_within_the_order,
     bytes_of,
     with_a_flipped_bit,
     with_what_is_gone,
@@ -42,13 +44,19 @@ _MASK = 4
 """A bit that makes of each small number a larger one: of a type or length that there is not."""
 _DENSE = 80
 """In how many bytes of what was written for a few batches a bit is flipped."""
-_PAGES = 6
+_PAGES = slice(6)
+_LAST_PAGE = slice(-1, None)
 _LETTERS = 6
 """How many pages, and letters of each file, have a bit flipped."""
 _SHORT = 128
 """The length of files of which each third byte is worth a try: names, sums, lists of files."""
 _LISTS = 384
 """The length of lists of few files in which whoever opened them last has noted what is new."""
+_KEYS = 4
+_TYPES = 3
+"""In how many keys a bit is flipped, and in how many bytes before a pair."""
+_FIRST = {b"\0" * 3: b"\xff" * 20}
+"""A pair before all others, whose value is no text in any encoding that drivers know."""
 _MOVED_ROWS, _MOVED_BYTES = 100, 40_000
 """More than some engines leave in a log."""
 _LATER = {b"later still": b"v"}
@@ -69,10 +77,14 @@ class EngineDamageTests(ReplacedFileTests, LogPageTests, OpenDamageTests):
     def test_a_flipped_bit_is_never_data(
         self, engines: Engines, checking: Engine, open_engine: OpenEngine, tmp_path: Path
     ) -> None:
-        """Whichever bit of any file is flipped: an error, or exactly what was written."""
+        """Whichever bit of any file is flipped: an error, or exactly what was written.
+
+        Also one by which a page has fewer rows, each of which is as it was.
+        """
         content = fill(checking)[-1]
         checking.close()
-        bits = any_bits(bytes_of(engines.path()), _TRIALS, _chance())
+        files = bytes_of(engines.path())
+        bits = [*any_bits(files, _TRIALS, _chance()), *bits_of_page_heads(files, _LAST_PAGE)]
         for damaged, what in with_a_flipped_bit(engines.path(), tmp_path, bits):
             try:
                 with open_engine(damaged) as opened:
@@ -94,7 +106,7 @@ class EngineDamageTests(ReplacedFileTests, LogPageTests, OpenDamageTests):
         checking.close()
         files = bytes_of(engines.path())
         bits = list(bits_of_pairs(files, content[:: len(content) // 3]))
-        bits += list(bits_of_page_heads(files, 1))
+        bits += list(bits_of_page_heads(files, _LAST_PAGE))
         for short in [name for name, data in files.items() if 0 < len(data) <= _SHORT]:
             for number, instead in enumerate((b"", b"{}")):
                 copy = tmp_path / f"{Path(short).name} {number}"
@@ -109,11 +121,13 @@ class EngineDamageTests(ReplacedFileTests, LogPageTests, OpenDamageTests):
         """Nobody has closed these files, so no sum of a whole file protects what is in them.
 
         The last batch may be taken for a torn tail; what was there before it may not change. Bits
-        are flipped anywhere, at the beginnings of pages, in each byte of a few batches, in pairs,
-        headers, texts and short files: one can say that a log was recycled, how many rows a page
-        has, or hide a row by its key.
+        are flipped anywhere, at the beginnings of pages, in each byte of a few batches, in pairs
+        and before them, headers, texts and short files: one can say that a log was recycled, how
+        many rows a page has, that a value is a text, or hide a row by its key.
         """
-        content = fill(checking)[-1]
+        fill(checking)
+        checking.apply(dict(_FIRST), durability_of(checking))
+        content = pairs_of(checking)
         checking.close()
         before = bytes_of(engines.path())
         again = engines.open()
@@ -134,6 +148,8 @@ class EngineDamageTests(ReplacedFileTests, LogPageTests, OpenDamageTests):
         bits = [*bits_of_page_heads(files, _PAGES), *bits_of_headers(files, 2 * _MASK, _SHORT)]
         bits += bits_of_short_files(files, _MASK, _LISTS)
         bits += bits_of_pairs(files, content[:: len(content) // 3])
+        bits += bits_before_pairs(files, content[: len(_FIRST)], _TYPES)
+        bits += bits_within_the_order(files, content, _KEYS)
         bits += bits_of_texts(files, _MASK, _LETTERS, chance)
         _check_flips(idle, bits, [content], open_engine)
         for zeroed, what in with_zeros_at_the_beginning(idle, tmp_path / "zeroed"):

@@ -149,6 +149,20 @@ class ReplacedFileTests(EngineFixtures):
                 allowed = life.states[1:] if life is lives.left else life.states[-1:]
                 assert found in allowed or isinstance(found, StateStoreError), alone.name
 
+    @pytest.mark.spec("ENG-47", "ENG-28")
+    def test_a_file_that_is_put_back_is_read(
+        self, engines: Engines, checking: Engine, open_engine: OpenEngine, tmp_path: Path
+    ) -> None:
+        """Whatever comes of an opening without one file, also of one that died before it wrote."""
+        lives = _lives(engines, checking, open_engine, tmp_path)
+        for life in (lives.second, lives.idle):
+            for damaged in _copies(life.path, f"was away, {life.path.name}", tmp_path):
+                away = damaged.file.rename(tmp_path / "away")
+                damaged.content_or_error(open_engine)
+                away.replace(damaged.file)
+
+                assert damaged.content_or_error(open_engine) == life.states[-1], damaged
+
 
 class _Life(NamedTuple):
     """The files of an engine, and its content after none, one, two... of its batches."""

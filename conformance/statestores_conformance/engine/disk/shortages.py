@@ -1,14 +1,13 @@
 """An engine that runs short of open files, or of room on the disk, at each step of its life.
 
-The limits are those of the process (`setrlimit`), so that nothing is mocked: the system itself
-refuses. They are raised from nothing until a life needs no more, so that each call which opens a
-file, and each that makes one longer, fails once.
+The limits are raised from nothing until a life needs no more, so that each call which opens a file,
+and each that makes one longer, fails once.
 """
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from statestores.errors import (
 )
 from statestores.spi import Durability, Engine
 from statestores_conformance.engine.disk.failing_disk import let_waits_for_the_disk_fail
+from statestores_conformance.engine.disk.process_limits import file_size, files_left
 from statestores_conformance.many_cases import for_each
 from statestores_conformance.promises import skip_unless_promised
 from statestores_conformance.subjects.engines import (
@@ -54,10 +54,11 @@ _WRITTEN: dict[str, dict[bytes, bytes | None]] = {
 """Batches with each thing that may have to be written down, and lengths at the edges of bytes."""
 _INGESTED = [(b"ingested-%d" % number, b"i" * 100) for number in range(3)]
 
-_DESCRIPTORS = Path("/proc/self/fd")
 _MOST_FILES = 80
 """More than any life here opens."""
 _FEW_FILES = 3
+_LITTLE_ROOM = 1_000
+"""Less than the pages of a file have, and more than a note beside it."""
 _SIZES = (0, 1, 20, 100, 1_000, 5_000, 20_000, 40_000, 90_000, 140_000, 400_000, 2_000_000)
 """How long a file may become: the largest is more than any here does."""
 
@@ -126,10 +127,10 @@ class EngineShortageTests(EngineFixtures):
         assert not failures[-1]
         # The first batch of all may be the one for which there is no room; and once it is open, an
         # engine may be left with less than it takes to open.
-        for amount in _SIZES[4:10:2] if shortage is _file_size else range(_FEW_FILES):
+        for amount in _SIZES[4:10:2] if shortage is file_size else range(_FEW_FILES):
             place = tmp_path / f"{amount} {of}, at once"
             batches = (_LARGE, _HURRIED, _SMALL)
-            opened_before = shortage is _files_left
+            opened_before = shortage is files_left
             _live(open_engine, place, shortage, amount, batches, opened_before=opened_before)
 
     @pytest.mark.spec("ENG-17", "ENG-19", "ENG-28")
@@ -157,6 +158,35 @@ class EngineShortageTests(EngineFixtures):
                 with open_engine(path) as again:
                     assert pairs_of(again) == content
                     again.apply({b"k": b"v"}, durability_of(again))
+            if not life.failures:
+                break
+
+    @pytest.mark.spec("ENG-18", "ENG-19", "ENG-28")
+    def test_a_close_and_an_opening_in_a_shortage_lose_nothing(
+        self, persistent_engine: Engine, open_engine: OpenEngine, tmp_path: Path
+    ) -> None:
+        """An engine is closed on a full disk, and opened by who may open a few files and no more.
+
+        What the first could not finish the second may have done by half.
+        """
+        left = tmp_path / "closed on a full disk"
+        engine = open_engine(left)
+        engine.apply(dict(_BEFORE), durability_of(engine))
+        with file_size(_LITTLE_ROOM):
+            _Life(must={}).attempt(engine.close)
+        engine.close()
+        for amount in range(_MOST_FILES):
+            life = _Life(must={})
+            place = shutil.copytree(left, tmp_path / f"{amount} open files")
+            opened: list[Engine] = []
+            with files_left(amount):
+                life.attempt(partial(open_into, opened, open_engine, place))
+            for each in opened:
+                each.close()
+
+            assert open_files_below(place) == []
+            with open_engine(place) as again:
+                assert pairs_of(again) == _BEFORE
             if not life.failures:
                 break
 
@@ -235,13 +265,13 @@ def _live(
         with shortage(amount):
             life.attempt(engine.close)
         life.attempt(engine.close)
-    elif shortage is _files_left:
+    elif shortage is files_left:
         # On a full disk a driver may have begun to write anew what it keeps beside the pairs.
         kept = _bytes_of(path).values()
 
         assert [n for n, old in files.items() if not any(new.startswith(old) for new in kept)] == []
     assert open_files_below(path) == []
-    if shortage is _file_size:  # without a file to open, no directory can be emptied
+    if shortage is file_size:  # without a file to open, no directory can be emptied
         beside = {each for each in path.parent.iterdir() if path.name in each.name}
         assert beside == {path, *life.copies}, "a checkpoint that was not made is there (ENG-15)"
     for place, content in {path: life.must, **life.copies}.items():
@@ -291,43 +321,9 @@ def _check_reads(engine: Engine, life: _Life) -> None:
             assert reader.last(b"", keys[1]) == content[0]
 
 
-@contextmanager
-def _files_left(number: int) -> Iterator[None]:
-    """Let this process open *number* files more and no others."""
-    if not _DESCRIPTORS.is_dir():
-        pytest.skip(f"the process cannot see its own descriptors here: there is no {_DESCRIPTORS}")
-    listed = list(_DESCRIPTORS.iterdir())
-    used = {int(path.name) for path in listed if path.exists()}  # that of the listing is closed
-    limit, free = 0, 0
-    while free < number or limit in used:
-        free += limit not in used
-        limit += 1
-    with _limit("RLIMIT_NOFILE", limit):
-        yield
-
-
-@contextmanager
-def _file_size(number: int) -> Iterator[None]:
-    """Let no file of this process grow beyond *number* bytes."""
-    with _limit("RLIMIT_FSIZE", number):
-        yield
-
-
-@contextmanager
-def _limit(name: str, amount: int) -> Iterator[None]:
-    resource = pytest.importorskip("resource", reason="the system has no limits for a process")
-    which = getattr(resource, name)
-    before = resource.getrlimit(which)
-    resource.setrlimit(which, (amount, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(which, before)
-
-
 _SHORTAGES: dict[str, tuple[Callable[[int], AbstractContextManager[None]], Sequence[int]]] = {
-    "open files": (_files_left, range(_MOST_FILES)),
-    "room on the disk": (_file_size, _SIZES),
+    "open files": (files_left, range(_MOST_FILES)),
+    "room on the disk": (file_size, _SIZES),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast, overload
 
 import pytest
 
-from statestores.errors import StateStoreError, StoreClosedError
+from statestores.errors import StateStoreError, StoreClosedError, StoreLockedError
 from statestores.spi import Durability, Engine, EngineReader
 from statestores_conformance.engine.interruption import home_of, interrupt
 from statestores_conformance.subjects.engines import (
@@ -124,6 +124,23 @@ class EngineClosingTests(EngineFixtures):
             assert engine.is_open
 
         assert not engine.is_open
+
+    @pytest.mark.spec("ENG-1", "ENG-10")
+    def test_closing_again_leaves_the_next_owner_alone(
+        self, engines: Engines, persistent_engine: Engine, open_engine: OpenEngine
+    ) -> None:
+        """Who has the path by then keeps its lock, and no file comes or goes below it."""
+        persistent_engine.apply({b"k": b"v"}, durability_of(persistent_engine))
+        persistent_engine.close()
+        owner = engines.open()
+        files = sorted(engines.path().rglob("*"))
+        persistent_engine.close()
+
+        assert sorted(engines.path().rglob("*")) == files
+        with pytest.raises(StoreLockedError):
+            open_engine(engines.path())
+        owner.apply({b"k": b"w"}, durability_of(owner))
+        assert pairs_of(owner) == [(b"k", b"w")]
 
     @pytest.mark.spec("ENG-10", "ENG-19")
     def test_a_close_that_was_interrupted_can_be_repeated(

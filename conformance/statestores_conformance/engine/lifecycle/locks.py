@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,15 @@ import pytest
 from statestores.errors import InvalidOptionError, StateStoreError, StoreLockedError
 from statestores.files.directory_lock import LOCK_FILE
 from statestores.spi import Durability, Engine
-from statestores_conformance.subjects.engines import EngineFixtures, Engines, OpenEngine, pairs_of
+from statestores_conformance.engine.interruption import home_of, interrupt
+from statestores_conformance.subjects.engines import (
+    EngineFixtures,
+    Engines,
+    OpenEngine,
+    durability_of,
+    open_into,
+    pairs_of,
+)
 from statestores_conformance.subjects.openers import options_of
 
 _HOLD = """
@@ -28,6 +37,9 @@ print("open", flush=True)
 sys.stdin.read()
 """
 """A program that opens an engine and holds it until its standard input ends."""
+
+_MOST_LINES_OF_OPEN = 300
+"""An engine that takes more of its own lines for opening is interrupted in so many."""
 
 
 def import_path_of(engine: Engine) -> str:
@@ -68,6 +80,29 @@ class EngineOpeningTests(EngineFixtures):
         (tmp_path / "empty").mkdir()
         with open_engine(tmp_path / "empty") as engine:
             assert pairs_of(engine) == []
+
+    @pytest.mark.spec("ENG-17", "ENG-19")
+    def test_an_opening_that_was_interrupted_can_be_repeated(
+        self, engine: Engine, open_engine: OpenEngine, tmp_path: Path
+    ) -> None:
+        """Ctrl-C between its lines: the next opening finishes what that has made of a new engine.
+
+        Nobody holds it. A descriptor may stay open where its number was all that there was of it.
+        """
+        home = home_of(engine)
+        beside = tmp_path.with_name(f"{tmp_path.name}-interrupted")
+        for line in range(1, _MOST_LINES_OF_OPEN, 2):
+            path = beside / str(line)
+            opened: list[Engine] = []
+            interrupted = interrupt(partial(open_into, opened, open_engine, path), home, line)
+            for each in opened:
+                each.close()
+            with open_engine(path) as again:
+                assert pairs_of(again) == []
+                again.apply({b"k": b"v"}, durability_of(again))
+                assert pairs_of(again) == [(b"k", b"v")]
+            if not interrupted:
+                break
 
     @pytest.mark.spec("ENG-13")
     def test_an_unknown_option_is_refused_by_name(

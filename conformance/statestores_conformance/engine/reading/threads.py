@@ -1,13 +1,15 @@
 """Reading an engine from many threads while one applies batches."""
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 
 import pytest
 
 from statestores.errors import StoreClosedError
-from statestores.spi import Durability, Engine, EngineReader
+from statestores.spi import Durability, Engine, EngineReader, EngineSnapshot
+from statestores_conformance.engine.interruption import act_within, home_of
 from statestores_conformance.subjects.engines import EngineFixtures, Engines
 from statestores_conformance.subjects.reading_threads import READERS, reading_threads
 
@@ -41,6 +43,58 @@ def _gets(reader: EngineReader) -> set[bytes | None]:
 def _ends(reader: EngineReader) -> set[bytes | None]:
     ends = (reader.first(b"0", b"1"), reader.last(b"0", b"1"))
     return {pair[1] if pair else None for pair in ends}
+
+
+_FEW = {b"%03d" % number: b"v" for number in range(20)}
+_PAIRS = sorted(_FEW.items())
+_MOST_LINES = 200
+"""More lines of its own than an engine takes for a read, or to begin one."""
+_LET_IN_SECONDS = 0.05
+"""Whoever is kept out for so long is let in when the read is over."""
+
+_Read = Callable[[Engine, EngineSnapshot], object]
+
+_READS: dict[str, tuple[_Read, object]] = {
+    "get": (lambda engine, _: engine.get(_PAIRS[0][0]), b"v"),
+    "first": (lambda engine, _: engine.first(b""), _PAIRS[0]),
+    "scan": (lambda engine, _: engine.scan(b""), None),
+    "snapshot": (lambda engine, _: engine.snapshot(), None),
+    "scan of a snapshot": (lambda _, snapshot: snapshot.scan(b""), None),
+}
+"""Reads and what they give, where it is not something to go on with."""
+
+
+def _closed_at(line: int, read: _Read, expected: object, engines: Engines, home: str) -> bool:
+    """Let another thread close an engine at *line* of a *read*; return whether it has so many."""
+    engine = engines.open("closed between")
+    if engine.get(_PAIRS[0][0]) is None:
+        engine.apply(dict(_FEW), Durability.PROCESS_CRASH)
+    snapshot = engine.snapshot()
+    closing: list[Future[None]] = []
+    got: list[object] = []
+    with ThreadPoolExecutor(1) as elsewhere:
+
+        def close() -> None:
+            closing.append(elsewhere.submit(engine.close))
+            wait(closing, _LET_IN_SECONDS)
+
+        with suppress(StoreClosedError):
+            act_within(lambda: got.append(read(engine, snapshot)), home, line, close)
+    for each in closing:
+        each.result()
+    if not closing:
+        engine.close()
+    for found in got:
+        if isinstance(found, EngineSnapshot):
+            with pytest.raises(StoreClosedError):
+                found.get(b"k")
+        elif isinstance(found, Iterator):
+            with pytest.raises(StoreClosedError):
+                next(found)
+        else:
+            assert found == expected
+    assert engines.files_left_open() == []
+    return bool(closing)
 
 
 @pytest.mark.level("concurrent")
@@ -121,6 +175,24 @@ class EngineThreadTests(EngineFixtures):
             self._close_while_others_read(engines.open(name))
 
             assert engines.open(name).is_open
+
+    @pytest.mark.spec("ENG-10", "ENG-11", "ENG-19")
+    def test_a_close_between_any_two_lines_of_a_read_ends_it(
+        self, engines: Engines, engine: Engine
+    ) -> None:
+        """It gives what was there, or raises; what it gives to go on with is closed.
+
+        Another thread closes the engine at each line of the read in turn, unless the read keeps it
+        out for as long as it lasts. Nobody holds the engine then.
+        """
+        home = home_of(engine)
+        engine.close()
+        for name, (read, expected) in _READS.items():
+            line = 1
+            while _closed_at(line, read, expected, engines, home):
+                line += 1
+
+                assert line < _MOST_LINES, f"{name} does not end"
 
     @staticmethod
     def _close_while_others_read(engine: Engine) -> None:
