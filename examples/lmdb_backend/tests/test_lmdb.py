@@ -17,11 +17,14 @@ from statestores.errors import (
     UnsupportedFormatError,
 )
 from statestores.spi import Durability
+from statestores_conformance.engine.interruption import home_of, interrupt
 
 from statestores_lmdb import LMDBEngine
 from statestores_lmdb.database import Database
 
 _SMALL_MAP = {"map_bytes": str(1024 * 1024)}
+_MOST_LINES = 200
+"""More than a batch takes."""
 _MORE_THAN_THE_MAP = b"v" * (3 * 1024 * 1024)
 
 
@@ -83,6 +86,25 @@ def test_an_interrupt_after_the_commit_shows_the_batch(
             engine.apply({b"k": b"new"}, Durability.PROCESS_CRASH)
 
         assert engine.get(b"k") == b"new"
+
+
+def test_an_interrupt_while_the_view_is_forgotten_shows_the_batch(tmp_path: Path) -> None:
+    """It came in the very line that was to forget what had been read before.
+
+    Reads said that nothing became of the batch, and the next one brought it along.
+    """
+    with LMDBEngine.open(tmp_path) as engine:
+        for line in range(1, _MOST_LINES):
+            engine.apply({b"k": b"old"}, Durability.PROCESS_CRASH)
+            assert engine.get(b"k") == b"old"
+            change = partial(engine.apply, {b"k": b"new"}, Durability.PROCESS_CRASH)
+            interrupted = interrupt(change, home_of(engine), line)
+            found = engine.get(b"k")
+            engine.apply({b"other": b"v"}, Durability.PROCESS_CRASH)
+
+            assert engine.get(b"k") == found, f"interrupted at line {line}"
+            if not interrupted:
+                break
 
 
 def test_scans_of_one_commit_share_a_view(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ class Database:
         self._pid = os.getpid()
         self._views: WeakSet[View] = WeakSet()
         self._current: View | None = None
+        self._is_stale = False
         self._open = True
         try:
             self._environment = _open_environment(directory, options)
@@ -90,7 +91,7 @@ class Database:
     def view(self) -> View:
         """Return the view of the last commit. Requires: the gate."""
         self.check_open()
-        if self._current is None:
+        if self._current is None or self._is_stale:
             try:
                 self._current = View(self._environment.begin())
             except lmdb.Error as error:
@@ -101,6 +102,8 @@ class Database:
     def write(self, batch: Mapping[bytes, bytes | None]) -> None:
         """Write all of *batch* to the disk, or nothing."""
         self._grow_early()
+        # Before the write: an interrupt may come between it and the last line here.
+        self._is_stale = True
         try:
             while (full := self._write_unless_full(batch)) is not None:
                 wanted = sum(len(key) + len(value or b"") for key, value in batch.items())
@@ -115,6 +118,7 @@ class Database:
             # looks what became of it has to see it.
             with self.gate:
                 self._current = None
+                self._is_stale = False
 
     def _write_unless_full(self, batch: Mapping[bytes, bytes | None]) -> lmdb.Error | None:
         """Write *batch*; return the error when the map has no room for it."""
