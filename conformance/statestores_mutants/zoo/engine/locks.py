@@ -269,6 +269,6 @@ class DriverErrorsComeThrough(FileEngine):
     """
 
     @classmethod
-    def acquire_lock(cls, directory: Path) -> DirectoryLock:
-        directory.mkdir(parents=True, exist_ok=True)
-        return super().acquire_lock(directory)
+    def open(cls, path: str | PathLike[str], options: Mapping[str, object] | None = None) -> Self:
+        Path(path).mkdir(parents=True, exist_ok=True)
+        return super().open(path, options)
