@@ -7,7 +7,6 @@ from statestores_conformance.engine.suite import EngineTests
 
 from statestores_duckdb import DuckDBEngine
 
-
 _ends_the_process = pytest.mark.skip(
     reason="DuckDB ends the process when the system refuses it a file"
 )
