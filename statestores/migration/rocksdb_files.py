@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn, cast
 
 from statestores.errors import StorageError, StoreCorruptedError
-from statestores.migration.scratch_directory import scratch_directory
+from statestores.files.scratch_directory import scratch_directory
 from statestores.serdes.optional_packages import require
 from statestores.spi.closing import Closing
 from statestores.spi.forking import use_driver

@@ -7,9 +7,7 @@ comes first, and the reshard raises. An operator of a query is fenced by the log
 """
 
 import logging
-import tempfile
 from contextlib import suppress
-from pathlib import Path
 
 from statestores.errors import (
     CommitConflictError,
@@ -19,6 +17,7 @@ from statestores.errors import (
 )
 from statestores.failpoints import reach
 from statestores.files.lock_waiting import when_unlocked
+from statestores.files.scratch_directory import scratch_directory
 from statestores.object_log.changelog import unique_id
 from statestores.object_log.driver import run
 from statestores.object_log.generations.ending import (
@@ -70,10 +69,10 @@ def reshard_in_objects(
     )
     fence, may_count = seen_in(log, view), False
     try:
-        with tempfile.TemporaryDirectory(prefix="statestores-reshard-") as scratch:
+        with scratch_directory() as scratch:
             report, _ = work.build(
                 fence,
-                Path(scratch),
+                scratch,
                 drop_expired=drop_expired,
                 objects=made,
                 log_id=view.checkpoint.log,

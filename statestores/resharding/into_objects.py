@@ -6,9 +6,7 @@ two that bring a store of one name one comes second, and an attempt that dies le
 counts, and no state root (RSH-22).
 """
 
-import tempfile
 from contextlib import suppress
-from pathlib import Path
 
 from statestores.errors import (
     CommitInDoubtError,
@@ -17,6 +15,7 @@ from statestores.errors import (
     StoreReshardedError,
 )
 from statestores.failpoints import reach
+from statestores.files.scratch_directory import scratch_directory
 from statestores.object_log import ObjectLog
 from statestores.object_log.changelog import unique_id
 from statestores.object_log.driver import run
@@ -60,12 +59,12 @@ def into_objects(
     may_count = False
     try:
         with (
-            tempfile.TemporaryDirectory(prefix="statestores-reshard-") as scratch,
+            scratch_directory() as scratch,
             fenced(work.source, store, timeout_ms) as fence,
         ):
             report, _ = work.build(
                 fence,
-                Path(scratch),
+                scratch,
                 drop_expired=drop_expired,
                 objects=made,
                 log_id=log_id,

@@ -5,7 +5,6 @@ the reshard has begun: they go with it if it never counts, and as soon as it doe
 (OBJ-50).
 """
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import pyarrow as pa
 
 from statestores.errors import CommitInDoubtError, StorageError
 from statestores.failpoints import reach
+from statestores.files.scratch_directory import scratch_directory
 from statestores.object_log import ObjectLog
 from statestores.object_log.driver import run
 from statestores.object_log.settling import settle
@@ -46,8 +46,8 @@ class ObjectExchange(Exchange):
     def writing(self, attempt: str, memory_bytes: int) -> Iterator[PieceWriter]:
         """Put objects of half of that memory, and of `BYTES_PER_OBJECT` at most."""
         limit = min(BYTES_PER_OBJECT, max(1, memory_bytes // _COPIES))
-        with tempfile.TemporaryDirectory(prefix="statestores-reshard-") as directory:
-            writer = _ObjectWriter(Path(directory), self, attempt, limit)
+        with scratch_directory() as directory:
+            writer = _ObjectWriter(directory, self, attempt, limit)
             yield writer
             writer.put()
 

@@ -6,7 +6,6 @@ change which the changelog had when the read began; a copy that lacks some is br
 first.
 """
 
-import tempfile
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from os import PathLike
@@ -14,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 
 from statestores.errors import StateStoreError, StoreNotFoundError
+from statestores.files.scratch_directory import scratch_directory
 from statestores.reading.locations import Partition
 from statestores.root_document import TASKS_DIRECTORY
 from statestores.serving.served import ServedTasks
@@ -68,9 +68,7 @@ class FollowedRoot(ServedTasks, Closing):
         self._stack = ExitStack()
         with ExitStack() as opening:
             if local_directory is None:
-                local_directory = opening.enter_context(
-                    tempfile.TemporaryDirectory(prefix="statestores-")
-                )
+                local_directory = opening.enter_context(scratch_directory())
             manager = opening.enter_context(
                 TaskManager(
                     state,

@@ -31,7 +31,7 @@ from statestores.files.directory_lock import LOCK_FILE, DirectoryLock
 from statestores.opening import BytesStore, open_bytes_store
 from statestores.semantics.timestamped.store import EngineTimestampedKeyValueStore
 from statestores.spark.copied_partition import CopiedPartition, LogMark
-from statestores.spark.scratch import scratch_directory
+from statestores.spark.scratch import scratch_place
 from statestores.spi.durability import Durability
 
 _SLOTS = 64
@@ -98,7 +98,7 @@ def _local_directory(copies: CopyOptions) -> Path:
     """Return where the copies of this machine lie."""
     if copies.directory is not None:
         return Path(copies.directory)
-    return Path(scratch_directory()) / f"statestores-{os.getuid()}"
+    return Path(scratch_place()) / f"statestores-{os.getuid()}"
 
 
 def _free_slot(slots: Path) -> tuple[DirectoryLock, Path]:

@@ -8,7 +8,6 @@ Only key-value stores, with or without timestamps: what a change of another kind
 the times of all others in its partition.
 """
 
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from statestores.errors import StoreCorruptedError
 from statestores.failpoints import reach
 from statestores.files.durable_directory import make_directory, make_durable
 from statestores.files.local_path import local_path
+from statestores.files.scratch_directory import scratch_directory
 from statestores.generations import current_home
 from statestores.partitioning import partitioner_by_name
 from statestores.spi import kinds
@@ -128,11 +128,7 @@ class SortedStager(PartitionedRows):
         self._scratch_parent = scratch
 
     def __enter__(self) -> Self:
-        self._scratch = Path(
-            self._held.enter_context(
-                tempfile.TemporaryDirectory(prefix="statestores-", dir=self._scratch_parent)
-            )
-        )
+        self._scratch = self._held.enter_context(scratch_directory(self._scratch_parent))
         return self
 
     def __exit__(self, *raised: object) -> None:

@@ -4,7 +4,6 @@ No lock is taken and no engine opened, so it can be written beside the owner, by
 sees the files. What does not fit into the memory allowed is spilled.
 """
 
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from statestores.errors import (
     StoreNotFoundError,
 )
 from statestores.files.durable_directory import make_durable
+from statestores.files.scratch_directory import scratch_directory
 from statestores.reading.partition_places import PartitionPlace, snapshots_of
 from statestores.reading.partition_reader import PartitionReader
 from statestores.reading.visible_log import LogEnd
@@ -87,8 +87,8 @@ class FileSnapshot:
         if present is not None:
             return present
         logged = changelog_partition(self.specification.name, self.number)
-        with tempfile.TemporaryDirectory(prefix="statestores-") as scratch:
-            runs = SpilledRuns(Path(scratch), max(1, self.memory_bytes // _PART_OF_MEMORY))
+        with scratch_directory() as scratch:
+            runs = SpilledRuns(scratch, max(1, self.memory_bytes // _PART_OF_MEMORY))
             replay = reader.replay(offset, runs=runs)
             content = SnapshotContent(
                 specification=self.specification,

@@ -5,7 +5,6 @@ import os
 import platform
 import random
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from statestores import errors
 from statestores.errors import InvalidArgumentError, StateStoreError
+from statestores.files.scratch_directory import scratch_directory
 from statestores_conformance.intensity import SEED_VARIABLE, SHARE_VARIABLE
 from statestores_conformance.levels import LEVEL_NAMES
 from statestores_conformance.report.judging import (
@@ -174,11 +174,9 @@ def _supervise(
             )
 
     # A killed child may leave files that it was still writing; nobody owns them.
-    with tempfile.TemporaryDirectory(
-        prefix="statestores-conformance-", dir=_place(profile), ignore_cleanup_errors=True
-    ) as directory:
+    with scratch_directory(_place(profile)) as directory:
         return Supervisor(
-            directory=Path(directory),
+            directory=directory,
             seed=seed,
             call={
                 "level": level,
@@ -204,7 +202,7 @@ def _place(profile: Profile) -> Path | None:
 
 
 def _environment(
-    backend: str, options: Mapping[str, str], profile: Profile, seed: int, directory: str
+    backend: str, options: Mapping[str, str], profile: Profile, seed: int, directory: Path
 ) -> dict[str, str]:
     """Return what the children find in their environment in addition to ours."""
     return {
@@ -214,7 +212,7 @@ def _environment(
         "STATESTORES_SOAK": "1" if profile.soak else "0",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTEST_ADDOPTS": "",
-        "TMPDIR": directory,
+        "TMPDIR": str(directory),
         _STORAGE: os.environ.get(_STORAGE, f"{directory}/hypothesis"),
     }
 

@@ -7,11 +7,9 @@ first: then the writer, should it live, finds that it comes second (OBJ-39).
 """
 
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from statestores.arrow.file_access import reporting
 from statestores.arrow.progress import Meter
@@ -36,6 +34,7 @@ from statestores.errors import (
     UnsupportedFormatError,
 )
 from statestores.failpoints import reach
+from statestores.files.scratch_directory import scratch_directory
 from statestores.object_log import ObjectLog
 from statestores.object_log.changelog import unique_id
 from statestores.object_log.documents import pack_document
@@ -146,18 +145,16 @@ class ObjectSnapshots:
             return present
         directory = f"{self.prefix}{snapshot_name(offset)}-{unique_id()}"
         entries = []
-        with tempfile.TemporaryDirectory(prefix="statestores-") as scratch:
-            local = Path(scratch)
-            with reporting("write a snapshot into", local):
-                kind = content.specification.kind
-                for entry in write_files(
-                    local, kind, content.parts, rows_per_file, bytes_per_file, meter
-                ):
-                    path = local / entry.name
-                    self._put(f"{directory}/{entry.name}", path.read_bytes())
-                    path.unlink()
-                    entries.append(entry)
-                    reach("objects.snapshot.put")
+        with scratch_directory() as local, reporting("write a snapshot into", local):
+            kind = content.specification.kind
+            for entry in write_files(
+                local, kind, content.parts, rows_per_file, bytes_per_file, meter
+            ):
+                path = local / entry.name
+                self._put(f"{directory}/{entry.name}", path.read_bytes())
+                path.unlink()
+                entries.append(entry)
+                reach("objects.snapshot.put")
         manifest = content.manifest(entries)
         reach("objects.snapshot.complete")
         if not self._put(f"{directory}/{MANIFEST_NAME}", render_manifest(manifest)):

@@ -24,11 +24,11 @@ from statestores.errors import (
     StoreNotFoundError,
 )
 from statestores.files.local_path import local_path
+from statestores.files.scratch_directory import scratch_directory
 from statestores.migration.peers.database import IdleRocksDB, reading_sqlite
 from statestores.migration.peers.source import PEER_ROW_SCHEMAS, PeerState, PeerStore
 from statestores.migration.programs_lock import hold_shared
 from statestores.migration.row_batches import as_batches
-from statestores.migration.scratch_directory import scratch_directory
 from statestores.serdes.optional_packages import require
 from statestores.spi.forking import use_driver
 from statestores.spi.kinds import KEY_VALUE, Kind

@@ -4,15 +4,14 @@ The offsets are taken once, while planning. So all tasks show the store at one m
 staged writes, and a task that is repeated gives the same rows.
 """
 
-import tempfile
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from statestores.errors import InvalidArgumentError, InvalidOptionError, StoreNotFoundError
+from statestores.files.scratch_directory import scratch_directory
 from statestores.partitioning import partitioner_by_name
 from statestores.root_document import Placement
 from statestores.serdes.rows.struct_views import struct_view
@@ -20,7 +19,7 @@ from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.keys import selection_from_options
 from statestores.spark.options.read_and_write import SourceOptions
 from statestores.spark.options.values import ANY_AGE_MS, Offsets
-from statestores.spark.scratch import scratch_directory
+from statestores.spark.scratch import scratch_place
 from statestores.spi.specification import StoreSpecification
 
 if TYPE_CHECKING:
@@ -242,9 +241,7 @@ class StateStoreReader(DataSourceReader):
         from statestores.arrow.rows.spilled_runs import SpilledRuns  # noqa: PLC0415  # needs pyarrow
 
         options = self._options
-        with tempfile.TemporaryDirectory(
-            prefix="statestores-", dir=scratch_directory(), ignore_cleanup_errors=True
-        ) as spilled:
+        with scratch_directory(scratch_place()) as spilled:
             yield from reader.rows(
                 as_of_ms=options.as_of_ms,
                 history=options.history,
@@ -253,7 +250,7 @@ class StateStoreReader(DataSourceReader):
                 columns=columns,
                 typed=not options.raw,
                 # As much again, and more, is in use while it is sorted.
-                runs=SpilledRuns(Path(spilled), max(1, options.memory_per_task // 4)),
+                runs=SpilledRuns(spilled, max(1, options.memory_per_task // 4)),
             )
 
     def _keys(self) -> "KeySelection | None":

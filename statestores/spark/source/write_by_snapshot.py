@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from statestores.errors import CommitConflictError, InvalidOptionError, StateStoreError
 from statestores.root_document import TOPOLOGY_NOTE, Placement
 from statestores.spark.options.read_and_write import SourceOptions
-from statestores.spark.scratch import scratch_directory
+from statestores.spark.scratch import scratch_place
 from statestores.spark.source.publishing import Staged, publishing_when_free
 from statestores.spark.source.write_conflicts import check_conflict, present_ends
 from statestores.spark.source.write_plan import WritePlan
@@ -105,7 +105,7 @@ def stage_sorted(
         plan.partitions,
         write_id,
         attempt,
-        scratch=scratch_directory(),
+        scratch=scratch_place(),
     ) as stager:
         for batch in changes:
             stager.add(batch)
