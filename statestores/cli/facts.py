@@ -17,6 +17,7 @@ from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.errors import StateStoreError
 from statestores.opening import backend_of, open_existing
 from statestores.reading.locations import Partition
+from statestores.reading.unfinished_imports import unfinished
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.stores.key_value import KeyValueStore, ReadOnlyKeyValueStore
@@ -41,6 +42,7 @@ def partition_facts(
         "changelog": None,
         "snapshots": snapshots_facts(partition.directory.snapshots),
         "unfinished_write": _unfinished_write(partition),
+        "is_unimported": _is_unimported(partition),
     }
     if partition.has_changelog:
         facts["changelog"] = changelog_facts(partition.directory.changelog)
@@ -171,6 +173,17 @@ def _lag(partition: Partition, facts: Facts) -> int | None:
         for each in engine["committed_offsets"]
     }
     return int(log["end_offset"]) - 1 - committed.get(wanted, -1)
+
+
+def _is_unimported(partition: Partition) -> bool:
+    """Return whether an import has begun to bring *partition*, and has not."""
+    if partition.root is None or partition.specification is None:
+        return False
+    missing = unfinished(partition.root.path).get(partition.specification.name, set())
+    return (
+        partition.number in missing
+        and not partition.root.store(partition.specification.name).generation
+    )
 
 
 def _unfinished_write(partition: Partition) -> str | None:

@@ -14,6 +14,7 @@ from statestores.logged_store.catching_up import join_changelog
 from statestores.logged_store.native_start import open_restorable
 from statestores.logged_store.object_opening import open_in_objects
 from statestores.logged_store.store import LoggedStore
+from statestores.reading.unfinished_imports import refuse_unimported
 from statestores.semantics.every_kind.arguments import check_store_name
 from statestores.semantics.every_kind.self_description import check_description
 from statestores.spi.durability import Durability
@@ -123,7 +124,7 @@ def open_logged_store(
         InvalidArgumentError: There is no directory for the engine of a root in an object store. The
             store has several partitions and none is named, or not the one that is.
         StoreMismatchError: The store's changelog is gone, or the store is another one, or other
-            than the specification says.
+            than the specification says; or an import has begun to bring it, and has not (MIG-21).
         ChangelogCorruptedError: The changelog is damaged, or ends before the store.
         OffsetOutOfRangeError: The changelog begins after what the store and the snapshots have.
         SnapshotCorruptedError: It begins after what the usable snapshots have.
@@ -171,6 +172,7 @@ def open_logged_store(
             progress=progress,
         )
     source = state.partition(name, partition)
+    refuse_unimported(source.path.parent, partition)
     finish_staged_writes(state, name)
     store = open_restorable(
         source.path if directory is None else directory,

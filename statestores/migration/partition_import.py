@@ -7,9 +7,10 @@ whole or not at all, whenever the import dies.
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -26,15 +27,27 @@ from statestores.arrow.row_batches import BATCH_BYTES
 from statestores.arrow.snapshots.directory import list_snapshots
 from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.changelog import FileChangelog
-from statestores.errors import InvalidArgumentError, StorageError, StoreMismatchError
+from statestores.errors import (
+    InvalidArgumentError,
+    StateStoreError,
+    StorageError,
+    StoreMismatchError,
+)
 from statestores.files.directory_lock import DirectoryLock
-from statestores.files.durable_json import check_format, read_fields, write_json
 from statestores.files.local_path import local_path
 from statestores.logged_store import open_logged_store
 from statestores.migration.row_batches import chosen, in_large_columns
+from statestores.migration.target_root import importing_root
 from statestores.opening import backend_of, open_store
 from statestores.partitioning import partitioner_by_name
-from statestores.reading.partition_places import log_at
+from statestores.reading.unfinished_imports import (
+    ASIDE,
+    bringing,
+    forget_aside,
+    imported,
+    note_imported,
+)
+from statestores.reading.visible_changelog import VisibleChangelog, consistently
 from statestores.root_document import IMPORT_DIRECTORY
 from statestores.spi.kinds import Kind
 from statestores.spi.offsets import TopicPartition
@@ -43,14 +56,6 @@ from statestores.state_root import StateRoot
 
 PUT_ROWS = 16_384
 """Rows between two commits."""
-
-_NOTE = "imported.json"
-"""The name there of what says which partitions imports have brought, of which stores."""
-
-_NOTE_FORMAT = 1
-
-_ASIDE = "state"
-"""The name there of the state root with the partition that is being written."""
 
 _EMPTY = "empty"
 """The name there of a partition that was there, with nothing in it."""
@@ -92,10 +97,12 @@ class ImportedPartition:
         )
 
 
-def create_outside(source: Path, root: str | PathLike[str]) -> StateRoot:
-    """Return the state root at *root*, made if need be, which is not in what is imported (MIG-15).
+@contextmanager
+def root_outside(source: Path, root: str | PathLike[str]) -> Iterator[StateRoot]:
+    """Give the state root at *root*, made if need be, which is not in what is imported (MIG-15).
 
-    What lies in the directory of another program is that program's, which may remove it.
+    What lies in the directory of another program is that program's, which may remove it. Where the
+    block raises, the root is as it was (MIG-22).
 
     Raises:
         InvalidArgumentError: It would be inside of *source*, which is only read.
@@ -107,12 +114,13 @@ def create_outside(source: Path, root: str | PathLike[str]) -> StateRoot:
             f"the state root {str(root)!r} would be in {str(source)!r}, which is imported and only "
             "read; give a directory outside of it"
         )
-    return StateRoot.create(root)
+    with importing_root(root) as target:
+        yield target
 
 
 @contextmanager
 def importing_into(target: StateRoot) -> Iterator[None]:
-    """Hold the lock of what is written aside in *target*.
+    """Hold the lock of what is written aside in *target*; what is left aside goes in the end.
 
     Raises:
         StoreLockedError: Another import into it is running.
@@ -120,8 +128,33 @@ def importing_into(target: StateRoot) -> Iterator[None]:
     lock = DirectoryLock.acquire(target.path / IMPORT_DIRECTORY)
     try:
         yield
+    except BaseException:
+        with suppress(StateStoreError):  # the next import removes it as well
+            _remove_aside(target)
+        raise
     finally:
         lock.release()
+
+
+@contextmanager
+def checked_first(
+    target: StateRoot,
+    places: Mapping[tuple[str, int], Callable[[], Iterable[pa.RecordBatch]]],
+) -> Iterator[None]:
+    """Have what is to come to *places* checked before any of it does, and noted until all has.
+
+    Each gives the rows of its partition, checked. With a single one they are so when it is written.
+
+    Requires: `importing_into`.
+
+    Raises:
+        InvalidArgumentError, SerializationError: Something is wrong with a row (MIG-20, MIG-22).
+        StateStoreError: Rows cannot be read, or it cannot be noted.
+    """
+    for rows in places.values() if len(places) > 1 else ():
+        deque(rows(), maxlen=0)
+    with bringing(target.path, places):
+        yield
 
 
 def partitions_there(
@@ -144,15 +177,15 @@ def partitions_there(
     existing = []
     for store in {store: None for store, _ in places}:
         numbers = [number for name, number in places if name == store]
-        imported = _noted(target).get(store, set()) if store in target.stores else set()
-        if imported and target.store(store).generation:
+        come = imported(target.path).get(store, set()) if store in target.stores else set()
+        if come and target.store(store).generation:
             existing += [(store, number) for number in numbers]
-            _refuse_missing(target, store, set(numbers) - imported)
+            _refuse_missing(target, store, set(numbers) - come)
             continue
         taken = [number for number in numbers if _is_taken(target, store, number)]
         existing += [(store, number) for number in taken]
         if skip_existing:
-            _refuse_of_others(target, store, set(taken) - imported)
+            _refuse_of_others(target, store, set(taken) - come)
     if existing and not skip_existing:
         raise _taken(target, *existing[0])
     return frozenset(existing)
@@ -187,39 +220,6 @@ def _refuse_of_others(target: StateRoot, store: str, numbers: AbstractSet[int]) 
         )
 
 
-def _noted(target: StateRoot) -> dict[str, set[int]]:
-    """Return the partitions that imports have brought, by store.
-
-    One is noted just before it gets its place: until then it is still aside, and does not count.
-    """
-    file = target.path / IMPORT_DIRECTORY / _NOTE
-    fields = read_fields(file)
-    if fields is None:
-        return {}
-    check_format(fields, file, _NOTE_FORMAT)
-    stores = fields.inside("stores")
-    aside = target.path / IMPORT_DIRECTORY / _ASIDE
-    return {
-        store: {
-            number
-            for number, _ in stores.inside(store).numbered()
-            if not (aside / store / str(number)).exists()
-        }
-        for store in stores
-    }
-
-
-def _write_note(target: StateRoot, noted: Mapping[str, AbstractSet[int]]) -> None:
-    """Note which partitions imports have brought, which a reshard makes impossible to see.
-
-    Requires: `importing_into`.
-    """
-    stores: dict[str, dict[str, dict[str, str]]] = {
-        name: {str(each): {} for each in sorted(of)} for name, of in noted.items()
-    }
-    write_json(target.path / IMPORT_DIRECTORY / _NOTE, {"format": _NOTE_FORMAT, "stores": stores})
-
-
 def _is_taken(target: StateRoot, store: str, number: int) -> bool:
     """Return whether *target* has something in a partition, in what counts of the store."""
     if store not in target.stores:  # files of nobody, which would be in the way
@@ -233,7 +233,8 @@ def _is_taken(target: StateRoot, store: str, number: int) -> bool:
         return True
     specification = target.store(store).specification
     if FileChangelog.exists(place.changelog):
-        end = log_at(place, specification).end()
+        log = VisibleChangelog(place, specification)  # also of one that is still to be imported
+        end = consistently(log.store_directory, log.end_with)
         if end.offset or end.position:
             return True
     if backend_of(place.path) is None:
@@ -312,11 +313,8 @@ def write_partition(
         StoreMismatchError, StoreLockedError: Somebody has opened the partition meanwhile.
         StorageError: Something cannot be written; there is no such partition then.
     """
-    aside = target.path / IMPORT_DIRECTORY / _ASIDE
-    if aside.exists():  # left by a process that died, maybe just after it had noted what is there
-        _write_note(target, _noted(target))
-    for left in (aside, target.path / IMPORT_DIRECTORY / _EMPTY):
-        _remove(left)
+    aside = target.path / IMPORT_DIRECTORY / ASIDE
+    _remove_aside(target)  # left by a process that died
     staged = StateRoot.create(aside)
     staged.add_store(specification, partitions=partitions)
     name = specification.name
@@ -332,8 +330,7 @@ def write_partition(
         logged.snapshot()
     target.add_store(specification, partitions=partitions)
     _make_room(target, name, partition)
-    noted = _noted(target)
-    _write_note(target, {**noted, name: {*noted.get(name, ()), partition}})
+    note_imported(target.path, name, partition)
     place = target.partition(name, partition).path
     try:
         place.parent.mkdir(exist_ok=True)
@@ -370,6 +367,16 @@ def keys_at_home(
                 "check of keys"
             )
         yield batch
+
+
+def _remove_aside(target: StateRoot) -> None:
+    """Remove what lies aside in *target*, of this import or of one that died.
+
+    Requires: `importing_into`.
+    """
+    forget_aside(target.path)
+    for left in (ASIDE, _EMPTY):
+        _remove(target.path / IMPORT_DIRECTORY / left)
 
 
 def _remove(directory: Path) -> None:

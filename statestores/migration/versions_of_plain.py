@@ -20,7 +20,9 @@ from statestores.migration.partition_import import (
     partitions_there,
     write_partition,
 )
+from statestores.migration.target_root import importing_root
 from statestores.reading.partition_places import log_at, place_of
+from statestores.reading.unfinished_imports import bringing
 from statestores.reading.visible_log import VisibleLog
 from statestores.spi.kinds import KEY_VALUE, TIMESTAMPED_KEY_VALUE
 from statestores.spi.specification import StoreSpecification, Versioned
@@ -97,40 +99,41 @@ def import_as_versioned(
                 "what it held before is deleted, and no history could be made of it; import an "
                 "export of its content instead"
             )
-    target = StateRoot.create(root)
-    places = [(specification.name, number) for number in range(entry.partitions)]
-    existing = partitions_there(target, places, skip_existing=skip_existing)
-    if specification.name in target.stores:  # only compares
-        target.add_store(specification, partitions=entry.partitions)
-    meter = Meter(progress)
-    done: list[ImportedPartition] = []
-    with importing_into(target):
-        for number, log in enumerate(logs):
-            if (specification.name, number) in existing:
-                done.append(ImportedPartition.left(specification.name, number))
-                continue
-            end = log.end()
-            rows, accepted = write_partition(
-                target,
-                specification,
-                entry.partitions,
-                number,
-                _versions(log, plain, end.offset),
-                end.position,
-                backend=backend,
-                options=options,
-                meter=meter,
-            )
-            done.append(
-                ImportedPartition(
-                    store=specification.name,
-                    partition=number,
-                    rows=rows,
-                    refused=rows - accepted,
-                    is_closed_cleanly=None,
-                    is_new=True,
+    with importing_root(root) as target:
+        places = [(specification.name, number) for number in range(entry.partitions)]
+        existing = partitions_there(target, places, skip_existing=skip_existing)
+        if specification.name in target.stores:  # only compares
+            target.add_store(specification, partitions=entry.partitions)
+        new = [place for place in places if place not in existing]
+        meter = Meter(progress)
+        done: list[ImportedPartition] = []
+        with importing_into(target), bringing(target.path, new):
+            for number, log in enumerate(logs):
+                if (specification.name, number) in existing:
+                    done.append(ImportedPartition.left(specification.name, number))
+                    continue
+                end = log.end()
+                rows, accepted = write_partition(
+                    target,
+                    specification,
+                    entry.partitions,
+                    number,
+                    _versions(log, plain, end.offset),
+                    end.position,
+                    backend=backend,
+                    options=options,
+                    meter=meter,
                 )
-            )
+                done.append(
+                    ImportedPartition(
+                        store=specification.name,
+                        partition=number,
+                        rows=rows,
+                        refused=rows - accepted,
+                        is_closed_cleanly=None,
+                        is_new=True,
+                    )
+                )
     return done
 
 

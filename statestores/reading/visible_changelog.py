@@ -13,6 +13,7 @@ from statestores.changelog import ChangelogReader, Frame, change_schema
 from statestores.errors import OffsetOutOfRangeError, StoreLockedError, StoreNotFoundError
 from statestores.files.failures import storage_error
 from statestores.generations import place_in_root, refuse_replaced
+from statestores.reading.unfinished_imports import refuse_unimported
 from statestores.reading.visible_log import LogBeginning, LogEnd, VisibleLog
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
@@ -101,12 +102,19 @@ class VisibleChangelog(VisibleLog):
         """Return where the partition ends.
 
         An intent that is the same before and after the changelog is read says that no staged write
-        has begun or gone on in between.
+        has begun or gone on in between. What is to be imported is judged first (MIG-21): it can
+        come at any moment, and then it is found.
+
+        Raises:
+            StoreMismatchError: An import has begun to bring the partition, and has not.
         """
+        refuse_unimported(self.store_directory, self._number)
         return consistently(self.store_directory, self.end_with)
 
     @classmethod
     def ends_of(cls, logs: Sequence[Self]) -> list[LogEnd]:
+        for log in logs:
+            refuse_unimported(log.store_directory, log.partition)
         return consistently(
             logs[0].store_directory, lambda intent: [log.end_with(intent) for log in logs]
         )

@@ -15,6 +15,7 @@ from threading import Lock
 from statestores.errors import StateStoreError, StoreNotFoundError
 from statestores.files.scratch_directory import scratch_directory
 from statestores.reading.locations import Partition
+from statestores.reading.unfinished_imports import refuse_unimported
 from statestores.root_document import TASKS_DIRECTORY
 from statestores.serving.served import ServedTasks
 from statestores.spi.closing import Closing
@@ -160,9 +161,11 @@ def _check_readable(state: StateRoot, name: str) -> None:
 
     Raises:
         StoreNotFoundError: One has a live engine, and neither a changelog nor a snapshot.
+        StoreMismatchError: An import has begun to bring one, and has not (MIG-21).
     """
     entry = state.store(name)
     for number in range(entry.partitions):
+        refuse_unimported(state.home(name), number)
         place = Partition(state.partition(name, number), state, entry.specification, number)
         if place.has_engine and not place.has_changelog:
             raise StoreNotFoundError(

@@ -15,6 +15,7 @@ from statestores.files.durable_json import ENGINE_FILE
 from statestores.opening import backend_of
 from statestores.reading.locations import Partition
 from statestores.reading.partition_reader import PartitionReader
+from statestores.reading.unfinished_imports import refuse_unimported
 from statestores.registry import load_recorded_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.every_kind.self_description import check_description
@@ -43,6 +44,10 @@ def check_partition(
     meter: Meter,
 ) -> Iterator[Finding]:
     """Check *partition*; yield each finding as it is made."""
+    missing = _unimported(partition)
+    if missing is not None:
+        yield missing
+        return
     specification = partition.specification
     held: LogRange | None = None
     kind = None if specification is None else specification.kind
@@ -78,6 +83,17 @@ def check_partition(
         yield Finding("engine", partition.engine, Status.SKIPPED, "not wanted (--no-engine)")
         return
     yield from _check_engine(partition, backend, options, logged, meter)
+
+
+def _unimported(partition: Partition) -> Finding | None:
+    """Return that *partition* is still to be imported; ``None`` if it is not (MIG-21)."""
+    if partition.root is None or partition.number is None:
+        return None
+    try:
+        refuse_unimported(partition.path.parent, partition.number)
+    except StateStoreError as error:
+        return Finding("partition", partition.path, Status.DAMAGED, str(error), error)
+    return None
 
 
 def _check_engine(

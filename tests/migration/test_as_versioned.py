@@ -174,7 +174,8 @@ def test_what_had_not_been_imported_before_a_reshard_is_missed(tmp_path: Path) -
     """An import died, the store was resharded, and the import was done again.
 
     All of it was "there already", and two thirds of the rows nowhere. Which partitions
-    came is noted now; it cannot be seen any more in those that a reshard has made.
+    came is noted now; it cannot be seen any more in those that a reshard has made. The reshard is
+    refused, unless somebody says that nothing will follow.
     """
     plain = ss.StateRoot.create(tmp_path / "plain")
     plain.add_store(WORDS, partitions=3)
@@ -189,6 +190,9 @@ def test_what_had_not_been_imported_before_a_reshard_is_missed(tmp_path: Path) -
 
     with pytest.raises(KeyboardInterrupt):
         _import(tmp_path, progress=die)
+    with pytest.raises(StoreMismatchError, match=r"partition 1, 2 is still missing; .* remove '"):
+        reshard(tmp_path / "versions", "words", 2)
+    (tmp_path / "versions" / ".import" / "begun.json").unlink()
     reshard(tmp_path / "versions", "words", 2)
     with pytest.raises(StoreMismatchError, match=r"partition 1 .* had not been imported when"):
         _import(tmp_path)

@@ -62,8 +62,8 @@ def kill_at(script: str, failpoint: str, at: int, *paths: Path) -> None:
     [
         ("logged.appended", 1, 0),
         ("snapshot.durable", 2, 1),
-        # The sixth small file is the state root's own, which names the store by then.
-        ("json.renamed", 6, 0),
+        # The seventh small file is the state root's own, which names the store by then.
+        ("json.renamed", 7, 0),
     ],
 )
 def test_a_killed_import_is_repeated(

@@ -39,6 +39,8 @@ from statestores.text.times import format_duration, format_time
 
 _UNREADABLE = "cannot be read"
 
+_UNIMPORTED = "an import has begun to bring it, and has not; repeat the import with --skip-existing"
+
 _DURATIONS = {
     field.name: field.title for kind in KINDS.values() for field in kind.fields if field.is_duration
 }
@@ -175,6 +177,8 @@ def _partition_cells(facts: Facts) -> tuple[Any, ...]:
         remarks.append(engine["error"])
     if facts["unfinished_write"]:
         remarks.append(_unfinished(facts))
+    if facts["is_unimported"]:
+        remarks.append(_UNIMPORTED)
     return (
         facts["partition"],
         facts["backend"],
@@ -199,6 +203,8 @@ def _show_partition(output: Output, facts: Facts) -> None:
     lines.append(("engine size", format_bytes(facts["engine_bytes"])))
     if facts["unfinished_write"]:
         lines.append(("staged write", _unfinished(facts)))
+    if facts["is_unimported"]:
+        lines.append(("import", _UNIMPORTED))
     output.facts(lines)
     engine = facts["engine"]
     if engine is not None:

@@ -1,6 +1,7 @@
 """The command `import`: the rows of an Arrow or Parquet file into a store."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -26,6 +27,7 @@ from statestores.cli.output import Output
 from statestores.errors import InvalidArgumentError, StoreNotFoundError
 from statestores.files.local_path import local_path
 from statestores.migration import import_as_versioned
+from statestores.migration.target_root import importing_root
 from statestores.opening import open_existing
 from statestores.reading.locations import Partition, Root, locate
 from statestores.root_document import StoreEntry
@@ -130,8 +132,7 @@ def import_(
                 )
             done = _into_engine(target, file, options, progress, typed=typed)
         else:
-            with open_rows_file(file) as rows:
-                root = target or _new_root(path, rows)
+            with open_rows_file(file) as rows, _root_at(path, target, rows) as root:
                 entry = _store_for(root, rows, store, partitions)
                 done = _into_root(root.root, entry, rows, progress, replace=replace, typed=typed)
     _say(output, done)
@@ -209,18 +210,25 @@ def _target(path: str) -> Root | Partition | None:
     raise InvalidArgumentError(f"{path!r} is no store that rows could be put into")
 
 
-def _new_root(path: str, rows: RowsFile) -> Root:
-    """Make a state root for a file that says what its store is.
+@contextmanager
+def _root_at(path: str, target: Root | None, rows: RowsFile) -> Iterator[Root]:
+    """Give *target*, or a state root that is made for a file that says what its store is.
+
+    Where the block raises, one that was made is gone again.
 
     Raises:
-        InvalidArgumentError: It does not.
+        InvalidArgumentError: There is none, and the file does not say it.
     """
+    if target is not None:
+        yield target
+        return
     if rows.origin is None:
         raise InvalidArgumentError(
             f"there is no state root at {path!r}, and {str(rows.path)!r} does not say what its "
             f"store should be; {_CREATE}"
         )
-    return Root(StateRoot.create(path), None)
+    with importing_root(path) as root:
+        yield Root(root, None)
 
 
 def _store_for(

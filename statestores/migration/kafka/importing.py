@@ -7,6 +7,7 @@ whole or not at all, whenever the import dies. The directory of Kafka Streams is
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -19,11 +20,12 @@ from statestores.migration.kafka.state import KafkaStateDirectory
 from statestores.migration.kafka.target import specification_for
 from statestores.migration.partition_import import (
     ImportedPartition,
-    create_outside,
+    checked_first,
     importing_into,
     in_order,
     keys_at_home,
     partitions_there,
+    root_outside,
     write_partition,
 )
 from statestores.migration.serde_check import readable
@@ -136,27 +138,33 @@ def import_kafka_state(
         StoreMismatchError: A store is already there and is a different one, or a partition is there
             and must not be skipped; nothing was imported.
         InvalidArgumentError: *root* is inside of what is imported; or a key is in another partition
-            than its own, whose partition was not imported then.
-        SerializationError: A serde of the plan does not read a key or value (MIG-20).
+            than its own, and nothing was imported then.
+        SerializationError: A serde of the plan does not read a key or value (MIG-20); likewise.
         StoreLockedError: Another import into *root* is running.
         StoreCorruptedError, UnsupportedFormatError, StorageError: Something cannot be read or
             written. Partitions that are complete stay.
     """
-    target = create_outside(source.path, root)
-    places = [(plan.store, number) for plan in plans for number in plan.present]
-    existing = partitions_there(target, places, skip_existing=skip_existing)
-    for plan in plans:
-        if plan.store in target.stores:  # only compares; the others are added when they have rows
-            target.add_store(plan.specification, partitions=plan.partitions)
-    with importing_into(target):
-        meter = Meter(progress)
-        return [
-            ImportedPartition.left(plan.store, number)
-            if (plan.store, number) in existing
-            else _import_partition(source, target, plan, number, backend, options, meter)
+    with root_outside(source.path, root) as target:
+        places = [(plan.store, number) for plan in plans for number in plan.present]
+        existing = partitions_there(target, places, skip_existing=skip_existing)
+        for plan in plans:
+            if plan.store in target.stores:  # only compares; others are added when they have rows
+                target.add_store(plan.specification, partitions=plan.partitions)
+        new = {
+            (plan.store, number): partial(_checked, source, plan, number)
             for plan in plans
             for number in plan.present
-        ]
+            if (plan.store, number) not in existing
+        }
+        with importing_into(target), checked_first(target, new):
+            meter = Meter(progress)
+            return [
+                ImportedPartition.left(plan.store, number)
+                if (plan.store, number) in existing
+                else _import_partition(source, target, plan, number, backend, options, meter)
+                for plan in plans
+                for number in plan.present
+            ]
 
 
 def _import_partition(

@@ -7,6 +7,7 @@ there or none.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -21,11 +22,12 @@ from statestores.errors import (
 )
 from statestores.migration.partition_import import (
     ImportedPartition,
-    create_outside,
+    checked_first,
     importing_into,
     in_order,
     keys_at_home,
     partitions_there,
+    root_outside,
     write_partition,
 )
 from statestores.migration.peers.source import PEER_ROW_SCHEMAS, PeerState, PeerStore
@@ -153,30 +155,36 @@ def import_peer_state(
         StoreCorruptedError, UnsupportedFormatError, StorageError: Something cannot be read or
             written. Partitions that are complete stay.
     """
-    target = create_outside(source.path, root)
-    places = [(plan.store, number) for plan in plans for number in plan.present]
-    existing = partitions_there(target, places, skip_existing=skip_existing)
-    for plan in plans:
-        if plan.store in target.stores and plan.present:  # only compares
-            target.add_store(plan.specification, partitions=plan.partitions)
-    meter = Meter(progress)
-    done: list[ImportedPartition] = []
-    with importing_into(target):
+    with root_outside(source.path, root) as target:
+        places = [(plan.store, number) for plan in plans for number in plan.present]
+        existing = partitions_there(target, places, skip_existing=skip_existing)
         for plan in plans:
-            if not plan.present:
-                if backend is not None or options:
-                    raise InvalidArgumentError(
-                        f"the rows of {plan.store!r} go into changelogs alone; choose the backend "
-                        "when the store is opened"
-                    )
-                done.append(_import_placed(source, target, plan, meter, skip=skip_existing))
-            done.extend(
-                ImportedPartition.left(plan.store, number)
-                if (plan.store, number) in existing
-                else _import_partition(source, target, plan, number, backend, options, meter)
-                for number in plan.present
-            )
-    return done
+            if plan.store in target.stores and plan.present:  # only compares
+                target.add_store(plan.specification, partitions=plan.partitions)
+            if not plan.present and (backend is not None or options):
+                raise InvalidArgumentError(
+                    f"the rows of {plan.store!r} go into changelogs alone; choose the backend when "
+                    "the store is opened"
+                )
+        new = {
+            (plan.store, number): partial(_examined, source, plan, number)
+            for plan in plans
+            for number in plan.present
+            if (plan.store, number) not in existing
+        }
+        meter = Meter(progress)
+        done: list[ImportedPartition] = []
+        with importing_into(target), checked_first(target, new):
+            for plan in plans:
+                if not plan.present:
+                    done.append(_import_placed(source, target, plan, meter, skip=skip_existing))
+                done.extend(
+                    ImportedPartition.left(plan.store, number)
+                    if (plan.store, number) in existing
+                    else _import_partition(source, target, plan, number, backend, options, meter)
+                    for number in plan.present
+                )
+        return done
 
 
 def _chosen(found: PeerStore, kind: Kind | str | None) -> Kind:
@@ -209,15 +217,12 @@ def _import_partition(
     Requires: the lock of what is aside.
     """
     kind = plan.specification.kind
-    batches = readable(source.read(plan.store, partition, kind), plan.specification)
-    if plan.check_keys:
-        batches = keys_at_home(batches, plan.specification, plan.partitions, partition)
     rows, accepted = write_partition(
         target,
         plan.specification,
         plan.partitions,
         partition,
-        in_order(kind, PEER_ROW_SCHEMAS[kind], batches),
+        in_order(kind, PEER_ROW_SCHEMAS[kind], _checked(source, plan, partition)),
         source.offsets(plan.store, partition),
         backend=backend,
         options=options,
@@ -231,6 +236,26 @@ def _import_partition(
         is_closed_cleanly=None,
         is_new=True,
     )
+
+
+def _examined(source: PeerState, plan: PeerPlan, partition: int) -> Iterator[pa.RecordBatch]:
+    """Yield what `_checked` does, of a partition whose offset is known."""
+    source.offsets(plan.store, partition)
+    return _checked(source, plan, partition)
+
+
+def _checked(source: PeerState, plan: PeerPlan, partition: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a partition, which are readable and whose keys belong there.
+
+    Raises:
+        SerializationError: A serde does not read a key or value.
+        InvalidArgumentError: A key belongs elsewhere.
+    """
+    rows = source.read(plan.store, partition, plan.specification.kind)
+    batches = readable(rows, plan.specification)
+    if not plan.check_keys:
+        return batches
+    return keys_at_home(batches, plan.specification, plan.partitions, partition)
 
 
 def _has_changes(target: StateRoot, store: str, partitions: int) -> bool:
