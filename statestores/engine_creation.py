@@ -4,8 +4,10 @@ What is noted while an engine is made distinguishes a creation that a crash inte
 backend finishes, from an engine that lost ``engine.json`` (LAY-29).
 """
 
+import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from statestores.errors import (
@@ -15,15 +17,19 @@ from statestores.errors import (
     StoreCorruptedError,
     StoreLockedError,
 )
-from statestores.files.directory_lock import LOCK_FILE
+from statestores.files.directory_lock import LOCK_FILE, DirectoryLock
 from statestores.files.durable_directory import make_directory
 from statestores.files.durable_json import ENGINE_FILE, read_fields, write_json
+from statestores.files.failures import storage_error
 from statestores.spi.engine import Engine
 
 ENGINE_DIRECTORY = "engine"
 
 CREATING_FILE = "engine.creating.json"
 """Names the backend while a new engine is being made, and is there before any part of it."""
+
+_LOCK_FILE = "engine.creating.lock"
+"""Is locked while a new engine is being made, and goes then; one that is left is nobody's."""
 
 _FORMAT = 1
 
@@ -41,25 +47,107 @@ def create_engine(
 
     Raises:
         StoreCorruptedError: There are such files.
+        StoreLockedError: Another creation is under way, or has just made one of another backend.
     """
     path, note = directory / ENGINE_DIRECTORY, directory / CREATING_FILE
-    is_noted = _is_noted(directory, name)
-    if not is_noted and has_files(path):
-        raise _unnamed(directory)
+    _check_named(directory, name)
     try:
         make_directory(directory)
     except OSError as error:
         raise StorageError(
             f"cannot create {str(path)!r}: {error.strerror or error}; check the path and the rights"
         ) from error
-    note_creation(directory, name)
+    with creating(directory):
+        _check_named(directory, name)  # once more: nobody else begins one from here on
+        is_noted = _is_noted(directory, name)
+        note_creation(directory, name)
+        try:
+            return engine_class.open(os.fspath(path), options)
+        except (InvalidOptionError, StoreLockedError, CapabilityNotSupportedError):
+            # Nothing was begun, or somebody else has: or else the note stays, as after a crash.
+            if not is_noted and (not has_files(path) or (directory / ENGINE_FILE).exists()):
+                _remove_file(note)
+            raise
+
+
+@contextmanager
+def creating(directory: Path) -> Iterator[None]:
+    """Keep every other creation of an engine out of *directory*, also that of another backend.
+
+    Its own lock does so only for the engines that have one in the same place, and comes too late:
+    the one who came second had noted itself by then. The file goes in the end.
+
+    Raises:
+        StoreLockedError: Another creation is under way.
+        StorageError: The file of the lock cannot be made.
+    """
+    path = directory / _LOCK_FILE
+    descriptor = _locked(path)
     try:
-        return engine_class.open(os.fspath(path), options)
-    except (InvalidOptionError, StoreLockedError, CapabilityNotSupportedError):
-        # Nothing was begun, or somebody else has done it: or else the note stays, as after a crash.
-        if not is_noted and (not has_files(path) or (directory / ENGINE_FILE).exists()):
-            _remove_file(note)
-        raise
+        yield
+    finally:
+        with suppress(OSError):  # one that stays is nobody's
+            path.unlink()
+        os.close(descriptor)
+
+
+def _locked(path: Path) -> int:
+    """Return a descriptor of the file *path*, made if need be, that holds its lock.
+
+    Raises:
+        StoreLockedError: Another one holds it.
+        StorageError: The file cannot be made or locked.
+    """
+    while True:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise storage_error("create", path, error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(path, descriptor):
+                return descriptor
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise StoreLockedError(
+                f"another store is just being created in {str(path.parent)!r}; open it when that "
+                "has ended, or choose another directory"
+            ) from error
+        except OSError as error:
+            os.close(descriptor)
+            raise storage_error("lock", path, error) from error
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # whoever had it has just removed it
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Return whether the open file *descriptor* is the one that *path* names."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _check_named(directory: Path, name: str) -> None:
+    """Accept a *directory* in which a new engine of the backend *name* can be made.
+
+    Raises:
+        StoreLockedError: There is one of another backend by now, or it is being made.
+        StoreCorruptedError: There are files of an engine that nothing names.
+    """
+    fields = read_fields(directory / ENGINE_FILE)
+    if fields is not None and (other := fields.text("backend")) != name:
+        raise StoreLockedError(
+            f"another process has just made a store of the backend {other!r} in "
+            f"{str(directory)!r}; open that one, or choose another directory"
+        )
+    path = directory / ENGINE_DIRECTORY
+    if fields is None and not _is_noted(directory, name) and has_files(path):
+        if (path / LOCK_FILE).exists():  # who has it open has not named it yet
+            DirectoryLock.acquire(path).release()
+        raise _unnamed(directory)
 
 
 def note_creation(directory: Path, name: str) -> None:

@@ -26,7 +26,7 @@ from statestores.arrow.snapshots.manifest import Manifest
 from statestores.arrow.snapshots.native_part import NativePart, read_native
 from statestores.arrow.snapshots.reader import Snapshot, read_snapshot
 from statestores.changelog import ChangelogReader, changelog_partition
-from statestores.engine_creation import ENGINE_DIRECTORY, note_creation
+from statestores.engine_creation import ENGINE_DIRECTORY, creating, note_creation
 from statestores.errors import (
     ChangelogCorruptedError,
     SnapshotCorruptedError,
@@ -200,15 +200,16 @@ def _placed(
         (made / LOCK_FILE).unlink(missing_ok=True)
         for path in (*made.iterdir(), made):
             make_durable(path)
-        if note is not None:  # otherwise nobody would know whose files they are (LAY-29)
-            note_creation(home, note)
-        reach("native.restored")
-        try:
-            made.rename(home / ENGINE_DIRECTORY)
-        except OSError as error:
-            if error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
-                return False  # somebody else has begun one
-            raise
+        with creating(home):
+            if note is not None:  # otherwise nobody would know whose files they are (LAY-29)
+                note_creation(home, note)
+            reach("native.restored")
+            try:
+                made.rename(home / ENGINE_DIRECTORY)
+            except OSError as error:
+                if error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
+                    return False  # somebody else has begun one
+                raise
         reach("native.renamed")
         make_durable(home)
     return True

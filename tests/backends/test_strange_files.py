@@ -167,3 +167,64 @@ def test_a_file_that_is_put_back_is_not_denied(tmp_path: Path) -> None:
     shutil.copy(kept / "engine.db", engine / "engine.db")
     with ss.open_store(tmp_path / "s", COUNTS) as store:
         assert store.get(b"k") == b"v"
+
+
+@pytest.mark.spec("LAY-29")
+@pytest.mark.parametrize("when", ["json.written", "json.renamed", "store.engine-created"])
+def test_of_two_that_create_a_store_one_is_refused(tmp_path: Path, when: str) -> None:
+    """Who came second noted its own backend over the first one's, and each thought it was alone.
+
+    Where the first one died then, its files were taken for another backend's. Now a creation keeps
+    others out, whichever backend they are of, and nothing of its note changes.
+    """
+    refused: list[StoreLockedError] = []
+
+    def create_another() -> None:
+        failpoints.disarm()
+        before = sorted(each.name for each in tmp_path.iterdir())
+        with pytest.raises(StoreLockedError) as raised:
+            ss.open_store(tmp_path, COUNTS, backend="leveldb")
+        refused.append(raised.value)
+        assert sorted(each.name for each in tmp_path.iterdir()) == before
+
+    failpoints.arm(when, create_another)
+    try:
+        _make(tmp_path, "sqlite")
+    finally:
+        failpoints.disarm()
+
+    assert len(refused) == 1
+    with ss.open_store(tmp_path, COUNTS) as store:
+        assert store.get(b"k") == b"v"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["engine", "engine.json"]
+
+
+@pytest.mark.spec("LAY-29")
+def test_who_comes_second_when_the_first_has_ended_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had looked for a store before there was one: two engines lay in one directory.
+
+    ``engine.json`` named the second, and what the first had committed could not be seen.
+    """
+
+    def looked_too_early(name: str) -> object:
+        monkeypatch.undo()
+        _make(tmp_path, "sqlite")
+        return load_backend(name)
+
+    monkeypatch.setattr("statestores.opening.load_backend", looked_too_early)
+    with pytest.raises(StoreLockedError, match="just made a store of the backend 'sqlite'"):
+        ss.open_store(tmp_path, COUNTS, backend="leveldb")
+
+    with ss.open_store(tmp_path, COUNTS) as store:
+        assert store.get(b"k") == b"v"
+
+
+@pytest.mark.spec("LAY-29")
+def test_a_lock_of_a_creation_that_was_killed_is_in_nobodys_way(tmp_path: Path) -> None:
+    """The file stays, and goes with the next creation."""
+    (tmp_path / "engine.creating.lock").touch()
+    _make(tmp_path, "sqlite")
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["engine", "engine.json"]
