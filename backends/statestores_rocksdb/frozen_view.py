@@ -36,6 +36,10 @@ _READAHEAD_BYTES = 1024 * 1024
 """What such a scan reads from a file at a time."""
 
 
+_SPENT = -1
+"""The number of no change."""
+
+
 class FrozenView:
     """The content at one instant.
 
@@ -51,8 +55,10 @@ class FrozenView:
     def __init__(self, database: Rdict, lock: Lock) -> None:
         self._database = database
         self._lock = lock
-        self.sequence = -1
-        """The number of the last change that the view shows."""
+        self.sequence = _SPENT
+        """The number of the last change that the view shows; after a failure `_SPENT`: RocksDB's
+        iterator tells of damage once more at its next seek, wherever that is, so the engine's next
+        reader gets a view of its own."""
         self.is_latest = True
         """Whether the engine still reads through the view; the engine resets it."""
         while self.sequence != database.latest_sequence_number():
@@ -70,6 +76,7 @@ class FrozenView:
                 return None
             return None if stop is not None and key >= stop else (key, self._cursor.value())
         except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+            self.sequence = _SPENT
             fail(error, f"read from key {start!r} on")
 
     def last(self, start: bytes, stop: bytes | None) -> Pair | None:
@@ -87,6 +94,7 @@ class FrozenView:
                 return None
             return None if key < start else (key, self._cursor.value())
         except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+            self.sequence = _SPENT
             fail(error, f"read back to key {start!r}")
 
     def read(self, start: bytes, stop: bytes | None, limit: int, *, reverse: bool) -> list[Pair]:
@@ -107,6 +115,7 @@ class FrozenView:
             if key is None:
                 cursor.status()
         except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+            self.sequence = _SPENT
             fail(error, f"read from key {start!r} on")
         finally:
             del cursor  # or an error's traceback keeps it
@@ -130,6 +139,7 @@ class FrozenView:
                     break
                 pair = (key, self._cursor.value())
         except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+            self.sequence = _SPENT
             fail(error, f"scan back from key {pairs[-1][0]!r}")
         return pairs
 
