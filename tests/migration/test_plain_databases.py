@@ -4,12 +4,14 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_programs import run
 
 import statestores as ss
 from statestores.errors import (
@@ -273,6 +275,52 @@ os.kill(os.getpid(), signal.SIGKILL)
         assert program.execute("select count(*) from users").fetchone() == (1,)
     with SQLiteTable(path, "users", key_serde=ss.utf8) as source:
         assert imported(source, tmp_path / "root") == {b"anna": b"1"}
+
+
+READ_ONLY = """
+import os, shutil, sqlite3, sys
+from pathlib import Path
+from statestores.errors import StorageError
+from statestores.migration import SQLiteTable
+
+made, place = map(Path, sys.argv[1:3])
+place.mkdir()
+database = sqlite3.connect(made)
+database.execute("pragma journal_mode=wal")
+database.execute("create table users (key blob, value blob)")
+database.commit()
+for end in sys.argv[3:]:
+    shutil.copyfile(f"{made}{end}", place / f"app.db{end}")
+    (place / f"app.db{end}").chmod(0o444)
+place.chmod(0o555)
+if not os.getuid():
+    os.setuid(65534)
+try:
+    with SQLiteTable(place / "app.db", "users"):
+        pass
+except StorageError as error:
+    print(error)
+"""
+
+
+@pytest.mark.spec("MIG-16")
+@pytest.mark.parametrize("ends", [[""], ["", "-wal"]])
+def test_a_write_ahead_log_where_nothing_may_be_made_is_told_with_what_helps(
+    tmp_path: Path, ends: list[str]
+) -> None:
+    """In a directory that is only read, SQLite said "attempt to write a readonly database".
+
+    And the advice was that of a program that has died in a transaction, with a journal that there
+    is none of. It is the write-ahead log beside which SQLite makes files even to read.
+    """
+    with tempfile.TemporaryDirectory() as directory:  # where others may look, unlike `tmp_path`
+        Path(directory).chmod(0o755)
+        place = Path(directory) / "read-only"
+        told = run(READ_ONLY, tmp_path / "app.db", place, *ends)
+
+    assert "take a copy of it, and of 'app.db-wal' if that is there, to where it may" in told.stdout
+    assert "journal" not in told.stdout
+    assert told.returncode == 0, told.stderr
 
 
 @pytest.mark.spec("MIG-18")

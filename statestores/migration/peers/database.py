@@ -14,6 +14,13 @@ from statestores.migration.rocksdb_files import RocksDBFiles
 _PRIMARY_CODE = 0xFF
 """What of an extended result code of SQLite is its kind."""
 
+_MAKES_FILES = {
+    sqlite3.SQLITE_READONLY_DIRECTORY,
+    sqlite3.SQLITE_READONLY_CANTINIT,
+    sqlite3.SQLITE_READONLY_RECOVERY,
+}
+"""What it says of a write-ahead log beside which it may not make a file. None is of a journal."""
+
 
 class IdleRocksDB(RocksDBFiles):
     """An open database whose program cannot open it meanwhile; its rows are as of the opening."""
@@ -89,14 +96,16 @@ def _what_to_do(path: Path, error: sqlite3.OperationalError) -> str:
     code = getattr(error, "sqlite_errorcode", None)
     if code is None and str(error).startswith("Could not decode"):  # Python's own
         return "import a view that casts that column to blob: bytes are taken as they are"
+    if code is not None and (
+        code in _MAKES_FILES or code & _PRIMARY_CODE == sqlite3.SQLITE_CANTOPEN
+    ):
+        return (
+            "check the rights; beside a database with a write-ahead log SQLite makes files, so "
+            f"take a copy of it, and of {path.name + '-wal'!r} if that is there, to where it may"
+        )
     if code is not None and code & _PRIMARY_CODE == sqlite3.SQLITE_READONLY:
         return (
             "its program has died in a transaction, which only a writer takes back; open it once "
             f"with its program, or open a copy of it and of {path.name + '-journal'!r}"
-        )
-    if code is not None and code & _PRIMARY_CODE == sqlite3.SQLITE_CANTOPEN:
-        return (
-            "check the rights; beside a database with a write-ahead log SQLite makes files, so "
-            f"take a copy of it and of {path.name + '-wal'!r} to where it may"
         )
     return "check what is asked for, and that its program is stopped"
