@@ -18,6 +18,7 @@ from statestores.query.metadata.host import Host
 from statestores.serving import FlightServer, FlightStores, HttpServer, Limits, limits
 from statestores.serving.answers import _STALLED_TIMES
 from statestores.serving.flight.server import _Stream
+from statestores.serving.http.sparing_log import SparingLogger
 from statestores.serving.http.timed_protocol import TimedProtocol
 from statestores.serving.query import Query
 from statestores.tasks import TaskId
@@ -207,3 +208,48 @@ def test_a_batch_of_large_rows_is_small(own_shop: Shop) -> None:
 
         assert sizes == [2, 2]
         assert len(list(remote.store(server.host, SEEN, partition=0).range("big", "bigz"))) == 4
+
+
+@pytest.mark.spec("SRV-27")
+def test_what_is_no_request_is_not_logged_each_time(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Uvicorn logged a warning for each: a stranger without a token could fill the disk.
+
+    One is logged for a while, and the next one says how many were not.
+    """
+    told = SparingLogger("uvicorn.error", seconds=0)
+    with HttpServer(shop.served) as server:
+        for _ in range(20):
+            with socket.create_connection((server.host.name, server.host.port)) as one:
+                one.sendall(b"\x00\r\n\r\n")
+                while one.recv(4096):
+                    pass
+    texts = [each.getMessage() for each in caplog.records if each.name == "uvicorn.error"]
+
+    assert texts == ["Invalid HTTP request received."]
+    caplog.clear()
+    for _ in range(2):
+        told.warning("once %s", "more")
+    assert [each.getMessage() for each in caplog.records] == ["once more"] * 2
+
+
+@pytest.mark.spec("SRV-27")
+def test_a_warning_says_how_many_were_not_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And errors, which strangers do not cause, are logged each time."""
+    now = [1_000.0]
+    monkeypatch.setattr("statestores.serving.http.sparing_log.monotonic", lambda: now[0])
+    logger = SparingLogger("uvicorn.error", seconds=60)
+    for _ in range(5):
+        logger.warning("strange")
+        logger.error("ours")
+    now[0] += 61
+    logger.warning("strange")
+
+    assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [
+        "strange",
+        "strange (4 further warnings were not logged)",
+    ]
+    assert [each.levelname for each in caplog.records].count("ERROR") == 5

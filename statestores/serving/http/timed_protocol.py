@@ -14,6 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from statestores.serving.http.guard import HEADERS, IS_CROWDED
 from statestores.serving.http.rendering import json_response
+from statestores.serving.http.sparing_log import SparingLogger
 
 HEAD_SECONDS = 10.0
 """How long a connection may take for the head of a request, and for the rest of a body that nobody
@@ -48,10 +49,14 @@ class TimedProtocol(H11Protocol):
     answer_s = 30.0
     """How long an answer may wait for whoever reads it."""
     most_connections = 256
+    sparing: SparingLogger | None = None
+    """What warnings are logged by; those of all connections of a server are counted together."""
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for the first request."""
         self._head_clock, self._answer_clock = _Clock(), _Clock()
+        if self.sparing is not None:
+            self.logger = self.sparing
         super().connection_made(transport)
         self._wait_for_head()
 
@@ -131,5 +136,9 @@ class TimedProtocol(H11Protocol):
 
 def protocol_for(answer_s: float, most_connections: int) -> type[TimedProtocol]:
     """Return the class of up to *most_connections* whose answers may wait for *answer_s*."""
-    of_server = {"answer_s": answer_s, "most_connections": most_connections}
+    of_server = {
+        "answer_s": answer_s,
+        "most_connections": most_connections,
+        "sparing": SparingLogger("uvicorn.error"),
+    }
     return type("TimedProtocol", (TimedProtocol,), of_server)
