@@ -62,6 +62,7 @@ _NOT_QUICK = (
     "tests/changelog/test_damage.py",
     "tests/changelog/test_log_reader.py",
     "tests/cli/test_every_kind.py",
+    "tests/cli/test_interrupted_commands.py",
     "tests/cli/test_new_backend.py",
     "tests/cli/test_processes.py",
     "tests/cli/test_progress.py",
