@@ -210,7 +210,7 @@ def test_a_batch_of_large_rows_is_small(own_shop: Shop) -> None:
         assert len(list(remote.store(server.host, SEEN, partition=0).range("big", "bigz"))) == 4
 
 
-@pytest.mark.spec("SRV-27")
+@pytest.mark.spec("SRV-28")
 def test_what_is_no_request_is_not_logged_each_time(
     shop: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -234,7 +234,7 @@ def test_what_is_no_request_is_not_logged_each_time(
     assert [each.getMessage() for each in caplog.records] == ["once more"] * 2
 
 
-@pytest.mark.spec("SRV-27")
+@pytest.mark.spec("SRV-28")
 def test_a_warning_says_how_many_were_not_logged(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,7 @@
 """Warnings of uvicorn's about what strangers send: one a minute, however many there would be.
 
 Each malformed request is a warning, and each that asks for WebSockets is two. Whoever reaches the
-port, without a token, could fill the disk that the log is on (SRV-27).
+port, without a token, could fill the disk that the log is on (SRV-28).
 """
 
 import logging
