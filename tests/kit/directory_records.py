@@ -1,6 +1,7 @@
 """Recorded commits as earlier releases wrote them: directories (TSK-10)."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import google_crc32c
@@ -10,12 +11,16 @@ from statestores.arrow.file_access import checksum_of
 from statestores.changelog import FileChangelog
 from statestores.files.directory_lock import LOCK_FILE
 from statestores.tasks.commits.commit_record import read_record
+from statestores.tasks.commits.directory_record import OUTPUTS_DIRECTORY
 
 
 def directory_of(
     record: Path, root: ss.StateRoot, target: Path, *, first_format: bool = False
 ) -> None:
-    """Write what the file *record* holds of stores as the directory *target*, in format 2 or 1."""
+    """Write what the file *record* holds as the directory *target*, in format 2, or 3 if it emits.
+
+    Or in the first format, which has nothing of what is emitted.
+    """
     found = read_record(record, root)
     assert found is not None
     target.mkdir()
@@ -35,6 +40,18 @@ def directory_of(
         content = {"format": 1, "base_offsets": bases}
     else:
         content |= {"stores": stores}
+        if found.outputs is not None:
+            content |= {"format": 3, "outputs": _written(target / OUTPUTS_DIRECTORY, found.outputs)}
         text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         content["crc32c"] = google_crc32c.value(text.encode())
     (target / "commit.json").write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
+
+
+def _written(directory: Path, outputs: Mapping[str, bytes]) -> dict[str, object]:
+    """Write *outputs* as files into *directory*; return what a record says of them."""
+    directory.mkdir()
+    said: dict[str, object] = {}
+    for name, data in outputs.items():
+        (directory / name).write_bytes(data)
+        said[name] = {"bytes": len(data), "crc32c": google_crc32c.value(data)}
+    return said

@@ -110,8 +110,8 @@ def changelog_ends(root: StateRoot, partition: int, stores: Iterable[str]) -> di
 
 def finish_commit(
     directory: Path, root: StateRoot, partition: int, outputs: TaskOutputs | None = None
-) -> bool:
-    """Append what a recorded commit has not come to append; return whether there was one.
+) -> None:
+    """Append what a recorded commit has not come to append, if there is one, and forget it.
 
     Raises:
         CommitConflictError: The commit emits, and there are no *outputs* to emit to.
@@ -125,7 +125,7 @@ def finish_commit(
     record = directory / _RECORD
     recorded = read_directory(record, root) if record.is_dir() else read_record(record, root)
     if recorded is None:
-        return False
+        return
     parts = recorded.parts
     if recorded.outputs is not None and outputs is None:
         raise CommitConflictError(
@@ -137,7 +137,7 @@ def finish_commit(
     if len(behind) == len(parts):
         # A power failure took the commits before this one, as PROCESS_CRASH allows, whole ones.
         forget_commit(directory)
-        return False
+        return
     if behind:
         name = behind[0]
         raise StoreCorruptedError(
@@ -155,7 +155,6 @@ def finish_commit(
         if ends[name] == part.base_offset:
             _append(part, root, name, partition)
     forget_commit(directory)
-    return True
 
 
 def _check_appended(
@@ -169,8 +168,7 @@ def _check_appended(
     target = root.partition(name, partition).changelog
     base, wanted = part.base_offset, part.frame
     with ChangelogReader.open(target, root.store(name).specification.kind) as log:
-        stop = base + wanted.last_offset - wanted.base_offset + 1
-        found = next(iter(log.read(base, min(stop, log.end_offset))))
+        found = next(iter(log.read(base)))  # all of it: another's may begin with the same changes
         # A compacted frame no longer says what was appended; the task's own commit was first.
         if found.explicit_offsets is None and not found.batch.equals(wanted.batch):
             raise StoreCorruptedError(

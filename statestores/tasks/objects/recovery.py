@@ -167,8 +167,7 @@ def _check_appended(shown: str, name: str, part: RecordedPart, changelog: Object
         StoreCorruptedError: Somebody else has appended since, and did not know of the record.
     """
     base, wanted = part.base_offset, part.frame
-    stop = base + wanted.last_offset - wanted.base_offset + 1
-    found = next(iter(changelog.read(base, min(stop, changelog.end_offset))))
+    found = next(iter(changelog.read(base)))  # all of it: another's may begin with the same changes
     # A compacted frame no longer says what was appended; the task's own commit was first.
     if found.explicit_offsets is None and not found.batch.equals(wanted.batch):
         raise StoreCorruptedError(
