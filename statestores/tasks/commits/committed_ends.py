@@ -133,10 +133,11 @@ class CommittedEnds:
         text = _encode(page).encode()
         data = b"%08x %b\n" % (google_crc32c.value(text), text)
         with suppress(OSError):
-            if self._descriptor is None or len(data) > self._page_bytes:
-                self._begin(len(data))
-            if self._descriptor is not None:  # what is left of the page behind the line is older
-                os.pwrite(self._descriptor, data, self._sequence % 2 * self._page_bytes)
+            descriptor = self._descriptor
+            if descriptor is None or len(data) > self._page_bytes:
+                descriptor = self._begin(len(data))
+            # What is left of the page behind the line is older.
+            os.pwrite(descriptor, data, self._sequence % 2 * self._page_bytes)
 
     def close(self) -> None:
         """Close the file. Idempotent."""
@@ -144,8 +145,11 @@ class CommittedEnds:
         if descriptor is not None:
             os.close(descriptor)
 
-    def _begin(self, length: int) -> None:
-        """Open the file with pages that take *length* bytes; one with smaller pages is replaced."""
+    def _begin(self, length: int) -> int:
+        """Open the file with pages that take *length* bytes; one with smaller pages is replaced.
+
+        Returns its descriptor.
+        """
         self.close()
         size = self._page_bytes
         while size < length:
@@ -154,11 +158,12 @@ class CommittedEnds:
         if size != self._page_bytes:
             path = self._file.with_name(f".{self._file.name}.tmp")
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        self._descriptor = os.open(path, flags, 0o666)
-        os.ftruncate(self._descriptor, 2 * size)
+        descriptor = self._descriptor = os.open(path, flags, 0o666)
+        os.ftruncate(descriptor, 2 * size)
         if path != self._file:
             path.replace(self._file)
             self._page_bytes = size
+        return descriptor
 
     def _read(self) -> _Page:
         """Return the newest page that is whole."""

@@ -71,8 +71,6 @@ def read_directory(record: Path, root: StateRoot) -> RecordedCommit:
         raise damaged_record(record, f"it has no {RECORD_FILE}")
     stored, files = _stored_parts(record, content)
     expected = {RECORD_FILE, *stored, *([] if files is None else [OUTPUTS_DIRECTORY])}
-    if missing := expected - present:
-        raise damaged_record(record, f"{min(missing)!r} is missing")
     if foreign := present - expected:
         raise damaged_record(record, f"{min(foreign)!r} does not belong there")
     parts = {name: _read_part(record, name, part, root) for name, part in stored.items()}

@@ -133,8 +133,6 @@ def unpack_record(data: bytes, path: Path | str) -> RecordFile:
     if google_crc32c.value(data[_CHECKED_FROM:]) != checksum:
         raise damaged_record(path, "its checksum does not match")
     parts_at = _HEAD.size + length
-    if parts_at > len(data):
-        raise damaged_record(path, f"its contents have {length} bytes, and it has {len(data)}")
     content = parse_object(data[_HEAD.size : parts_at], repr(str(path)))
     return RecordFile(content, data, parts_at)
 
