@@ -14,7 +14,14 @@ import pytest
 from s3 import Bucket, FaultyProxy
 
 import statestores as ss
-from statestores.errors import StorageError, StoreMismatchError
+from statestores import failpoints
+from statestores.errors import (
+    InvalidStateStoreError,
+    StorageError,
+    StoreClosedError,
+    StoreMismatchError,
+)
+from statestores.resharding import reshard
 from statestores.serving import FollowedRoot
 from statestores.serving.answers import Answers
 from statestores.serving.limits import Deadline
@@ -266,3 +273,56 @@ def test_what_was_seen_of_a_log_is_read_between_offsets(bucket: Bucket, tmp_path
 
     assert [frame.last_offset for frame in steady.read()] == [0, 1, 2, 3]
     assert [frame.last_offset for frame in steady.read(1, 3)] == [1, 2]
+    assert steady.end_offset == 4
+    assert steady.position == {WORDS: 3}
+    steady.close()
+    with pytest.raises(StoreClosedError, match="open another one"):
+        _ = steady.end_offset
+
+
+@pytest.mark.spec("OBJ-36", "STB-2")
+def test_a_copy_with_a_part_of_a_snapshot_cannot_be_read(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """Its process died while it loaded one; what it has is no commit of the store."""
+    with ss.open_logged_store(
+        root, "counts", 0, directory=tmp_path / "o", backend="memory"
+    ) as counts:
+        put(counts, 0)
+        counts.snapshot()
+
+    def fail() -> None:
+        raise OSError(5, "Input/output error")
+
+    with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
+        assert content(copy) == {}
+        failpoints.arm("restore.loaded", fail)
+        try:
+            with pytest.raises(OSError, match="Input/output"):
+                copy.poll()
+        finally:
+            failpoints.disarm()
+    with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
+        with pytest.raises(InvalidStateStoreError, match="is loading"):
+            content(copy)
+        assert copy.poll() == 1
+        assert content(copy) == {"tea": 0}
+
+
+@pytest.mark.spec("OBJ-36", "STB-2")
+def test_a_copy_stands_where_a_reshard_has_begun_the_log(
+    root: ss.StateRoot, url: str, tmp_path: Path
+) -> None:
+    """It has loaded what the log begins with, and takes that once: facades of it stay."""
+    with ss.open_logged_store(
+        root, "counts", 0, directory=tmp_path / "o", backend="memory"
+    ) as counts:
+        put(counts, 0)
+    reshard(root, "counts", 1)
+    resharded = ss.StateRoot.open(url)
+    with open_standby(resharded, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
+        assert copy.poll() == 1
+        store: Any = copy.read_only(include_stale=True)
+        assert copy.poll() == 0
+        assert store.get("tea") == 0
+        assert copy.lag.offset_lag == 0

@@ -121,6 +121,7 @@ def _damaged(data: bytes, dice: random.Random) -> Iterator[tuple[str, bytes]]:
         yield f"cut to {length}", data[:length]
         yield f"zeroed from {length}", data[:length] + bytes(len(data) - length)
     yield "twice", data + data
+    yield "another checksum", data[:8] + bytes([data[8] ^ 1]) + data[9:]
 
 
 def _contradictory(record: Path) -> Iterator[tuple[str, bytes]]:

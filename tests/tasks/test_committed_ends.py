@@ -1,14 +1,18 @@
 """A task notes how far its stores were, so that an older copy of one is told from the newest."""
 
+import json
+import os
 import shutil
 import signal
+from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import pytest
 from forked_programs import run
 
 import statestores as ss
-from statestores.errors import StoreCorruptedError
+from statestores.errors import StorageError, StoreCorruptedError, UnsupportedFormatError
 from statestores.tasks import TaskId, open_task
 from statestores.tasks.commits import committed_ends
 from statestores.tasks.commits.committed_ends import CommittedEnds
@@ -132,8 +136,12 @@ def test_what_need_not_outlive_a_power_failure_is_noted_until_then(
 
 
 @pytest.mark.spec("TSK-16")
+@pytest.mark.usefixtures("no_descriptor_leaks")
 def test_two_pages_are_written_in_turn(root: ss.StateRoot) -> None:
-    """So that the one before is there when the newest is torn; and the file does not grow."""
+    """So that the one before is there when the newest is torn; and the file does not grow.
+
+    The first commit of an opening leaves the last one of the opening before.
+    """
     found = []
     note = root.path / "@tasks" / "0_0.ends"
     with open_task(root, "0_0", NAMES, backend="memory") as task:
@@ -148,6 +156,14 @@ def test_two_pages_are_written_in_turn(root: ss.StateRoot) -> None:
             assert number == 0 or any(b'"counts":%d}' % number in page for page in pages)
 
     assert found in ([[True, False], [False, True]] * 3, [[False, True], [True, False]] * 3)
+    with open_task(root, "0_0", NAMES, backend="memory") as task:
+        task.store("counts").put("number", 6)
+        task.commit({INPUT: 6})
+    data = note.read_bytes()
+    assert [b'"counts":%d}' % end in data for end in (5, 6, 7)] == [False, True, True]
+    mask = os.umask(0)
+    os.umask(mask)
+    assert note.stat().st_mode & 0o777 == 0o666 & ~mask
 
 
 @pytest.mark.spec("TSK-16")
@@ -178,6 +194,7 @@ def test_a_directory_of_commits_that_has_gone_is_told(root: ss.StateRoot) -> Non
 
 
 @pytest.mark.spec("TSK-16")
+@pytest.mark.usefixtures("no_descriptor_leaks")
 def test_a_note_grows_with_the_stores(root: ss.StateRoot) -> None:
     """More than a page takes is written in larger pages, and read again."""
     names = [f"{number}-{'x' * 200}" for number in range(12)]
@@ -195,3 +212,42 @@ def test_a_note_grows_with_the_stores(root: ss.StateRoot) -> None:
     ends = CommittedEnds(root.path / "@tasks" / "0_0", ss.Durability.POWER_LOSS)
     with pytest.raises(StoreCorruptedError, match="ends before 0"):
         ends.check(TaskId(0, 0), {names[-1]: 0})
+
+
+def _page(**changed: object) -> bytes:
+    """Return a page that is whole, and says *changed*."""
+    content = {"format": 1, "sequence": 1, "ends": {"counts": 1}, "outputs": {}, "boot": None}
+    text = json.dumps(content | changed).encode()
+    return b"%08x %b\n" % (google_crc32c.value(text), text)
+
+
+@pytest.mark.spec("TSK-16")
+def test_a_note_of_a_later_release_is_not_guessed_at(tmp_path: Path) -> None:
+    """A page that is whole, and of another format: it may mean something else."""
+    (tmp_path / "0_0.ends").write_bytes(_page(format=2))
+
+    with pytest.raises(UnsupportedFormatError, match="has format 2, and this release knows 1"):
+        CommittedEnds(tmp_path / "0_0", ss.Durability.POWER_LOSS)
+
+
+@pytest.mark.spec("TSK-16")
+@pytest.mark.parametrize("newest", [0, 1])
+def test_the_newest_page_counts_wherever_it_is(tmp_path: Path, newest: int) -> None:
+    """Of two whole pages the one that was written later; the other one says less."""
+    pages = [_page(sequence=7, ends={"counts": 3}), _page(sequence=8, ends={"counts": 5})]
+    both = pages if newest else pages[::-1]
+    (tmp_path / "0_0.ends").write_bytes(b"".join(page.ljust(2_048, b"\0") for page in both))
+    ends = CommittedEnds(tmp_path / "0_0", ss.Durability.POWER_LOSS)
+
+    ends.check(TaskId(0, 0), {"counts": 5, "rates": 0})
+    with pytest.raises(StoreCorruptedError, match=r"'counts' up to offset 4 .* ends before 4"):
+        ends.check(TaskId(0, 0), {"counts": 4})
+
+
+@pytest.mark.spec("TSK-16")
+def test_a_note_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """It is not taken for one that is gone: that would refuse nothing."""
+    (tmp_path / "0_0.ends").mkdir()
+
+    with pytest.raises(StorageError, match=r"cannot read '.*0_0\.ends'"):
+        CommittedEnds(tmp_path / "0_0", ss.Durability.POWER_LOSS)

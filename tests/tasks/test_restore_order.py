@@ -25,3 +25,14 @@ def test_what_is_read_is_what_may_hold_the_next_change(
     (snapshot / "data").write_bytes(b"x" * 1_000)
 
     assert bytes_to_restore(partition, next_offset) == expected
+
+
+def test_a_file_that_is_replaced_meanwhile_has_no_size(tmp_path: Path) -> None:
+    """A compaction may remove it between two looks; what is no segment is not counted."""
+    partition = PartitionDirectory(tmp_path)
+    partition.changelog.mkdir()
+    (partition.changelog / f"{0:020}.log").write_bytes(b"x")
+    (partition.changelog / "stray.log").write_bytes(b"stray")
+    (partition.changelog / f"{7:020}.log").symlink_to(tmp_path / "gone")
+
+    assert bytes_to_restore(partition, None) == 1

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import statestores as ss
-from statestores.errors import StorageError
+from statestores.errors import StorageError, StoreClosedError
 from statestores.storage.obstore_driver import ObstoreStorage
 from statestores.tasks import LagInfo, RestoreProgress, TaskId, TaskManager
-from statestores.tasks.task_metrics import RestoreLedger
+from statestores.tasks.task_metrics import RestoreLedger, UpdateMeter
 from statestores.tasks.task_reports import TaskReports
 
 TASK = TaskId(0, 0)
@@ -97,3 +97,39 @@ def test_a_silent_object_store_is_asked_once(
         }
         assert len(asked) == 1
         monkeypatch.undo()
+
+
+class _Closed:
+    """A standby that is closed while it is asked."""
+
+    name = "counts"
+
+    @property
+    def lag(self) -> LagInfo:
+        """Tell that it is."""
+        raise StoreClosedError("closed")
+
+
+@pytest.mark.spec("TSK-8", "TSK-12")
+def test_of_a_task_of_which_nothing_is_known_there_is_no_sum() -> None:
+    """Its standbys were closed meanwhile: an assignor would take a number for what it has."""
+    reports = _reports(None, 9, RestoreLedger(None))
+    now: Any = reports._board.now()
+    now.opening, now.standbys = [], {TASK: (_Closed(),)}
+
+    assert reports.lags() == {TASK: {}}
+    assert reports.offset_sums() == {}
+
+
+@pytest.mark.spec("MET-11")
+def test_a_standby_is_measured_where_its_store_is_not() -> None:
+    """Whatever metrics the store has, and also where its changelog cannot be read."""
+    meter = UpdateMeter()
+    meter.taken(3)
+    found = meter.metrics((), None, {"partition": "0"})
+
+    assert [(each.name, each.tags) for each in found] == [
+        ("update-total", {"partition": "0"}),
+        ("update-rate", {"partition": "0"}),
+    ]
+    assert found[0].value == 3

@@ -1,0 +1,234 @@
+"""Records of a task's commits in an object store: which count, and what contradicts them."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import statestores as ss
+from statestores import failpoints
+from statestores.errors import (
+    CommitConflictError,
+    CommitInDoubtError,
+    InvalidTypeError,
+    StorageError,
+    StoreCorruptedError,
+)
+from statestores.storage import Found
+from statestores.tasks import Task, open_task
+from statestores.tasks.objects import object_commits, recovery
+from statestores.tasks.objects.commit_object import unpack_commit
+from statestores.tasks.objects.commit_steps import has_counted
+from statestores.tasks.objects.object_commits import object_changelog
+from statestores.tasks.objects.task_names import RecordName, TaskNames
+
+INPUT = ss.TopicPartition("words", 0)
+NAMES = ("counts", "rates")
+TASK = TaskNames("0_0", "memory://tests")
+
+
+@pytest.fixture
+def root(url: str) -> ss.StateRoot:
+    """A state root with two stores that belong together."""
+    state = ss.StateRoot.create(url)
+    for name in NAMES:
+        state.add_store(ss.KeyValue(name, key=ss.utf8, value=ss.int64), partitions=1)
+    return state
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays_armed() -> Iterator[None]:
+    yield
+    failpoints.disarm()
+
+
+def _opened(root: ss.StateRoot, directory: Path) -> Task:
+    return open_task(root, "0_0", NAMES, local_directory=directory, backend="memory")
+
+
+def _put(task: Task, number: int) -> None:
+    for name in NAMES:
+        task.store(name).put("number", number)
+    task.commit({INPUT: number})
+
+
+def _numbers(task: Task) -> list[Any]:
+    return [task.store(name).get("number") for name in NAMES]
+
+
+def _records(root: ss.StateRoot) -> list[str]:
+    assert root.storage is not None
+    return [each.name for each in root.storage.list("@tasks/0_0/records/")]
+
+
+def _half(root: ss.StateRoot, directory: Path) -> str:
+    """Leave a commit of which the first store has its part; return its record's name."""
+
+    def die() -> None:
+        raise OSError(5, "Input/output error")
+
+    with _opened(root, directory) as task:
+        failpoints.arm("objects.append.before", die, at=2)
+        with pytest.raises(OSError, match="Input/output"):
+            _put(task, 1)
+        failpoints.disarm()
+    [name] = _records(root)
+    return name
+
+
+def _part(closed: list[tuple[int, int]], closed_from: int) -> Any:
+    return SimpleNamespace(closed=closed, closed_from=closed_from)
+
+
+@pytest.mark.spec("TSK-18")
+@pytest.mark.parametrize(
+    ("grant", "number", "expected"),
+    [
+        (5, 0, True),
+        (5, 1, True),
+        (5, 2, False),  # a grant of two entries, 0 and 1
+        (7, 0, False),  # one that has made none
+        (6, 0, False),  # not among those that have ended, and they are known from 4 on
+        (4, 0, False),
+        (3, 0, None),  # before all that is known
+    ],
+)
+def test_a_record_counts_if_its_entry_was_made(
+    grant: int, number: int, *, expected: bool | None
+) -> None:
+    """Under a grant that has ended; of one that is forgotten nobody can tell."""
+    part = _part([(5, 2), (7, 0)], 4)
+
+    assert has_counted(part, RecordName("counts", "log", grant, number)) is expected
+
+
+@pytest.mark.spec("TSK-18")
+def test_a_record_of_which_nobody_can_tell_is_left(
+    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first store was taken over many times by others: to guess would lose it, or make it."""
+    name = _half(root, tmp_path / "a")
+    with monkeypatch.context() as patched:
+        patched.setattr(recovery, "has_counted", lambda part, record: None)
+        with pytest.raises(CommitInDoubtError, match="nobody can tell any more whether the commit"):
+            _opened(root, tmp_path / "b")
+    assert _records(root) == [name]
+    with _opened(root, tmp_path / "b") as task:
+        assert _numbers(task) == [1, 1]
+
+
+@pytest.mark.spec("TSK-18", "TSK-19")
+def test_a_record_of_a_log_that_is_gone_is_refused(root: ss.StateRoot, tmp_path: Path) -> None:
+    """The store was begun anew: what the record has of others belongs to what is no more."""
+    with _opened(root, tmp_path / "a") as task:
+        _put(task, 1)
+    assert root.storage is not None
+    root.storage.create(TASK.record(RecordName("counts", "another", 1, 0)), b"of no use")
+
+    with pytest.raises(StoreCorruptedError, match="is of another changelog of 'counts' than the"):
+        _opened(root, tmp_path / "b")
+
+
+@pytest.mark.spec("TSK-18")
+def test_a_record_is_of_the_entry_that_it_is_named_by(root: ss.StateRoot, tmp_path: Path) -> None:
+    """Copied to another name it would be a commit of another store."""
+    name = _half(root, tmp_path / "a")
+    assert root.storage is not None
+    found = root.storage.read(name)
+    assert isinstance(found, Found)
+    assert list(unpack_commit(found.data, name, "counts", root).parts) == ["rates"]
+
+    with pytest.raises(StoreCorruptedError, match="not of the entry that it is named by"):
+        unpack_commit(found.data, name, "rates", root)
+
+
+def _log(end: int) -> Any:
+    return SimpleNamespace(log_id="log", end_offset=end, partition=0)
+
+
+@pytest.mark.spec("TSK-18")
+def test_a_changelog_that_ends_before_the_record_is_not_continued(root: ss.StateRoot) -> None:
+    """It has lost its end; of the other stores nothing is appended either."""
+    appended: list[object] = []
+    logs = {"counts": _log(3), "rates": _log(2)}
+    for log in logs.values():
+        log.append_batch = lambda *given, **named: appended.append(given)
+    parts = {name: SimpleNamespace(base_offset=3, frame=None) for name in NAMES}
+    recorded: Any = SimpleNamespace(parts=parts, logs=dict.fromkeys(NAMES, "log"))
+
+    with pytest.raises(
+        StoreCorruptedError, match=r"'rates' ends before 2, .* it at 3: it has lost"
+    ):
+        recovery._carry_out(TASK, "shown", recorded, logs)
+    assert appended == []
+
+
+@pytest.mark.spec("TSK-19")
+def test_a_store_that_was_written_and_is_empty_has_gone(root: ss.StateRoot) -> None:
+    """Also where its log has the id that it had."""
+    recovery._check_there(TASK, "rates", "log", _log(1))
+    recovery._check_there(TASK, "rates", "log", None)  # not opened here
+
+    for log_id, end in (("log", 0), ("another", 1)):
+        with pytest.raises(StoreCorruptedError, match="0_0 has written 'rates', of which"):
+            recovery._check_there(TASK, "rates", log_id, _log(end))
+
+
+@pytest.mark.spec("TSK-18")
+def test_a_record_in_the_place_of_another_stops_the_commit(
+    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is there is another commit's: the entry of this one would make that one count."""
+    with _opened(root, tmp_path / "a") as task:
+
+        def taken(*given: object) -> Any:
+            yield from ()
+            return False
+
+        monkeypatch.setattr(object_commits, "put_record", taken)
+        with pytest.raises(CommitConflictError, match="is that of another commit; close the task"):
+            _put(task, 1)
+        with pytest.raises(CommitConflictError, match="open it again"):
+            task.rollback()
+    with _opened(root, tmp_path / "b") as task:
+        assert _numbers(task) == [None, None]
+
+
+@pytest.mark.spec("TSK-18")
+def test_a_record_that_cannot_be_removed_is_removed_by_the_next_opening(
+    root: ss.StateRoot,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The commit is made, so it raises nothing; the task goes on, and who runs it is told."""
+    with _opened(root, tmp_path / "a") as task:
+
+        def refuse(*given: object) -> Any:
+            yield from ()
+            raise StorageError("no answer")
+
+        with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
+            patched.setattr(object_commits, "forget_record", refuse)
+            _put(task, 1)
+        assert "0_0 is carried out, and its record cannot be removed (no answer)" in caplog.text
+        assert len(_records(root)) == 1
+        _put(task, 2)
+        assert len(_records(root)) == 1
+    with _opened(root, tmp_path / "b") as task:
+        assert _numbers(task) == [2, 2]
+        assert _records(root) == []
+
+
+def test_a_changelog_in_files_is_none_of_an_object_store(tmp_path: Path) -> None:
+    """A task of a mixture of both does not commit as one."""
+    state = ss.StateRoot.create(tmp_path / "state")
+    state.add_store(ss.KeyValue("counts"), partitions=1)
+    with (
+        ss.open_logged_store(state, "counts", 0, backend="memory") as counts,
+        pytest.raises(InvalidTypeError, match="'counts' is not in an object store"),
+    ):
+        object_changelog(counts)

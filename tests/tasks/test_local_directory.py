@@ -1,0 +1,157 @@
+"""What lies in a local directory: engines, what nobody claims, and what a clean-up leaves alone."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import statestores as ss
+from statestores.errors import InvalidArgumentError, InvalidTypeError, StorageError
+from statestores.tasks import LocalDirectory, open_task
+
+INPUT = ss.TopicPartition("words", 0)
+
+
+def _commit(root: ss.StateRoot, task_id: str, local: Path, **how: Any) -> None:
+    with open_task(
+        root, task_id, ["counts"], local_directory=local, backend="rocksdb", **how
+    ) as task:
+        task.store("counts").put("a", 1)
+        task.commit({INPUT: 1})
+
+
+@pytest.mark.spec("TSK-9")
+def test_what_nobody_claims_is_told_and_what_has_a_use_is_not(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """Partitions end at the last one; what is staged, or a reshard's, or a task's, has its use."""
+    local = tmp_path / "local"
+    _commit(root, "0_2", local)
+    for place in (
+        "@tasks/0_0",
+        "counts/.staged",
+        "counts/generation-1/0/engine",
+        "counts/3",
+        "counts/two",
+        "other/0",
+        ".import/aside",
+    ):
+        (local / place).mkdir(parents=True)
+        (local / place / "data").write_bytes(b"x" * 7)
+    (local / ".import" / "note.json").write_text("{}")
+
+    found = LocalDirectory(local).orphans(root)
+
+    assert [(str(each.path.relative_to(local)), each.reason, each.bytes) for each in found] == [
+        (".import/aside", "unexpected file", 7),
+        ("counts/3", "unknown partition", 7),
+        ("counts/two", "unexpected file", 7),
+        ("other", "unknown store", 7),
+    ]
+
+
+@pytest.mark.spec("TSK-9")
+def test_engines_of_partitions_that_there_are_not_stay(root: ss.StateRoot, tmp_path: Path) -> None:
+    """Nobody knows what they are; nor is the damaged one of another name removed with them."""
+    local = tmp_path / "local"
+    _commit(root, "0_2", local)
+    (local / "counts" / "2").rename(local / "counts" / "3")
+    shutil.copytree(local / "counts" / "3", local / "counts" / "two")
+    shutil.copytree(local / "counts" / "3", local / "counts" / "2")
+
+    removed = LocalDirectory(local).clean_up([], root, older_than_ms=0)
+
+    [only] = removed
+    assert (only.store, only.partition, only.path.parent.name) == ("counts", 2, "2")
+    assert only.bytes > 0
+    assert set(LocalDirectory(local).engines()) == {("counts", 3)}
+    assert list((local / "counts" / "2").iterdir()) == []
+
+
+@pytest.mark.spec("TSK-9", "TSK-4")
+def test_a_damaged_engine_goes_and_the_new_one_stays(root: ss.StateRoot, tmp_path: Path) -> None:
+    """A clean-up that removed what was kept of the damage took the note of the new engine along."""
+    local = tmp_path / "local"
+    _commit(root, "0_0", local)
+    engine = local / "counts" / "0" / "engine"
+    (engine / "CURRENT").write_bytes(b"nonsense")
+    _commit(root, "0_0", local, on_corruption="rebuild")
+    [removed] = LocalDirectory(local).clean_up({("counts", 0)}, root, older_than_ms=0)
+    assert removed.path.name.startswith("engine.damaged-")
+    assert not removed.path.exists()
+
+    assert {each.name for each in engine.parent.iterdir()} >= {"engine", "engine.json"}
+    with open_task(root, "0_0", ["counts"], local_directory=local) as task:
+        assert task.stores["counts"].restored.changelog_rows == 0
+
+
+@pytest.mark.spec("TSK-9")
+def test_an_engine_that_is_open_stays(root: ss.StateRoot, tmp_path: Path) -> None:
+    """Another process has it, and this one does not know of that."""
+    local = LocalDirectory(tmp_path / "local")
+    with open_task(root, "0_0", ["counts"], local_directory=local.path, backend="sqlite") as task:
+        task.store("counts").put("a", 1)
+        task.commit()
+        assert local.clean_up([], root, older_than_ms=0) == []
+        task.store("counts").put("a", 2)
+        task.commit()
+    assert local.clean_up([], root, older_than_ms=3_600_000) == []
+    assert set(local.engines()) == {("counts", 0)}
+    [removed] = local.clean_up([], root, older_than_ms=0)
+
+    assert removed.path == local.path / "counts" / "0" / "engine"
+    assert local.engines() == {}
+
+
+def test_what_cannot_be_read_or_removed_is_named(
+    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And an engine of which a part is left no longer looks like one."""
+    file = tmp_path / "file"
+    file.write_text("")
+    for call in (
+        LocalDirectory(file).engines,
+        lambda: LocalDirectory(file).orphans(root),
+        lambda: LocalDirectory(file).clean_up([], root),
+    ):
+        with pytest.raises(StorageError, match=r"cannot list .*file': Not a directory"):
+            call()
+    local = LocalDirectory(tmp_path / "local")
+    _commit(root, "0_0", local.path)
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", refuse)
+        with pytest.raises(StorageError, match=r"cannot remove .*engine': Permission denied"):
+            local.clean_up([], root, older_than_ms=0)
+    assert local.engines() == {}
+    [left] = local.orphans(root)
+    assert left.reason == "damaged engine"
+    [removed] = local.clean_up([], root, older_than_ms=0)
+    assert removed.path == left.path
+
+
+def test_the_place_of_an_engine_is_in_the_directory(tmp_path: Path) -> None:
+    """Neither a name nor a partition leads out of it."""
+    local = LocalDirectory(tmp_path)
+    assert local.partition("counts", 1) == tmp_path / "counts" / "1"
+    for name in ("../counts", ""):
+        with pytest.raises(InvalidArgumentError):
+            local.partition(name, 0)
+    with pytest.raises(InvalidArgumentError):
+        local.partition("counts", -1)
+    wrong: Any = "0"
+    with pytest.raises(InvalidTypeError):
+        local.partition("counts", wrong)
+
+
+@pytest.mark.parametrize("older_than_ms", [-1, 1.5, None])
+def test_a_delay_is_a_number_of_milliseconds(
+    root: ss.StateRoot, tmp_path: Path, older_than_ms: Any
+) -> None:
+    """Nothing is removed by one that is none."""
+    with pytest.raises((InvalidArgumentError, InvalidTypeError), match="older_than_ms"):
+        LocalDirectory(tmp_path).clean_up([], root, older_than_ms=older_than_ms)

@@ -1,0 +1,176 @@
+"""What a task's opening leaves behind when it fails, and what a damaged engine is replaced by."""
+
+from typing import Any
+
+import pytest
+
+import statestores as ss
+from statestores.changelog import FileChangelog
+from statestores.errors import (
+    MalformedCheckpointError,
+    StorageError,
+    StoreCorruptedError,
+    StoreLockedError,
+    StoreMismatchError,
+)
+from statestores.tasks import LATEST_OFFSET, RestoreProgress, TaskId, open_task
+from statestores.tasks.rebuilding import missing_for_restore
+
+INPUT = ss.TopicPartition("words", 0)
+NAMES = ("counts", "rates")
+
+
+def _commit(root: ss.StateRoot, *numbers: int) -> None:
+    with open_task(root, "0_0", ["counts"], backend="sqlite") as task:
+        for number in numbers:
+            task.store("counts").put(f"{number}", number)
+            task.commit({INPUT: number})
+
+
+@pytest.mark.spec("TSK-1")
+def test_an_opening_that_fails_leaves_no_engine_open(root: ss.StateRoot) -> None:
+    """It stayed locked until the process ended: trying again said that somebody has the store."""
+    _commit(root, 1)
+    partition = root.partition("counts", 0)
+    failures: list[BaseException] = []  # what is in their frames is not let go of
+    with FileChangelog.open(partition.changelog, "key-value"):
+        with pytest.raises(StoreLockedError) as locked:
+            open_task(root, "0_0", ["counts"])
+        failures.append(locked.value)
+    (partition.path / ".checkpoint").write_text("no checkpoint")
+    with pytest.raises(MalformedCheckpointError) as malformed:
+        open_task(root, "0_0", ["counts"])
+    failures.append(malformed.value)
+    (partition.path / ".checkpoint").unlink()
+
+    with open_task(root, "0_0", ["counts"]) as task:
+        assert task.next_offset(INPUT) == 2
+    assert len(failures) == 2
+
+
+@pytest.mark.spec("TSK-4")
+def test_what_a_snapshot_and_the_changelog_have_together_is_restored(root: ss.StateRoot) -> None:
+    """A changelog that begins right behind a snapshot is enough; one that begins later is not."""
+    with open_task(root, "0_0", ["counts"], backend="sqlite") as task:
+        counts = task.logged_store("counts")
+        log = counts.changelog
+        assert isinstance(log, FileChangelog)
+        for number in range(3):
+            counts.store.put(f"{number}", number)
+            task.commit({INPUT: number})
+            log.seal()
+        partition, specification = root.partition("counts", 0), root.store("counts").specification
+        assert missing_for_restore(partition, specification) is None
+        log.delete_before(2)
+        lacking = missing_for_restore(partition, specification)
+        assert lacking is not None
+        assert lacking.endswith("begins at offset 2, and no valid snapshot has what was before")
+        counts.snapshot()
+        [newest] = partition.snapshots.iterdir()
+        assert missing_for_restore(partition, specification) is None
+        (newest / "manifest.json").write_text("{")
+        lacking = missing_for_restore(partition, specification)
+        assert lacking is not None
+        assert "before; " in lacking
+        assert newest.name in lacking
+
+
+@pytest.mark.spec("TSK-4")
+@pytest.mark.parametrize(("begins", "is_enough"), [(2, True), (3, False)])
+def test_a_snapshot_reaches_the_offset_before_the_first(
+    root: ss.StateRoot, begins: int, *, is_enough: bool
+) -> None:
+    """The snapshot at offset 1 has what was before offset 2."""
+    with open_task(root, "0_0", ["counts"], backend="sqlite") as task:
+        counts = task.logged_store("counts")
+        log = counts.changelog
+        assert isinstance(log, FileChangelog)
+        for number in range(4):
+            counts.store.put(f"{number}", number)
+            task.commit({INPUT: number})
+            if number == 1:
+                counts.snapshot()
+            log.seal()
+        log.delete_before(begins)
+        lacking = missing_for_restore(
+            root.partition("counts", 0), root.store("counts").specification
+        )
+
+        assert log.first_offset == begins
+        assert (lacking is None) is is_enough
+
+
+@pytest.mark.spec("TSK-3")
+def test_a_rollback_that_has_forgotten_nothing_keeps_no_commit_back(
+    root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk failed for a moment, before the first store: all of them have their writes still."""
+    with open_task(root, "0_0", NAMES, backend="memory") as task:
+        task.store("counts").put("a", 1)
+        task.store("rates").put("a", 1, timestamp_ms=1)
+
+        def fail() -> None:
+            raise StorageError("not now")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(task.logged_store("counts").store, "rollback", fail)
+            with pytest.raises(StorageError, match="not now"):
+                task.rollback()
+        task.commit({INPUT: 1})
+
+        assert task.next_offset(INPUT) == 2
+        assert task.store("rates").get("a").value == 1
+
+
+def test_a_task_says_what_it_is(root: ss.StateRoot) -> None:
+    """Its stores by their specifications, and whether it is closed."""
+    task = open_task(root, "0_2", NAMES, backend="memory")
+    counts = task.store(ss.KeyValue("counts", key=ss.utf8, value=ss.int64))
+    counts.put("a", 1)
+    assert counts.get("a") == 1
+    for other in (
+        ss.KeyValue("rates", key=ss.utf8, value=ss.int64),
+        ss.Versioned("rates", history_retention_ms=7, key=ss.utf8, value=ss.int64),
+    ):
+        with pytest.raises(StoreMismatchError, match="'rates'"):
+            task.store(other)
+    assert repr(task) == "<task 0_2, stores: counts, rates>"
+    assert (task.id, task.offset_sum) == (TaskId(0, 2), LATEST_OFFSET)
+    task.close()
+
+    assert repr(task) == "<task 0_2, stores: counts, rates, closed>"
+
+
+def _progress(**how: Any) -> RestoreProgress:
+    given: dict[str, Any] = {"rows": 10, "bytes": 100, "total_rows": 30, "seconds": 2.0, **how}
+    return RestoreProgress(task=TaskId(0, 0), store="counts", event="restored", **given)
+
+
+@pytest.mark.parametrize(
+    ("how", "speed", "remaining_s"),
+    [
+        ({}, 5.0, 4.0),
+        ({"total_rows": None}, 5.0, None),
+        ({"rows": 0}, None, None),
+        ({"seconds": 0.0}, None, None),  # of a clock that does not go on
+        ({"rows": 40}, 20.0, 0.0),  # more than were expected
+        ({"rows": 30}, 15.0, 0.0),
+    ],
+)
+def test_what_remains_of_a_restore_is_told_once_it_is_known(
+    how: dict[str, Any], speed: float | None, remaining_s: float | None
+) -> None:
+    """From the mean speed so far, and never less than nothing."""
+    progress = _progress(**how)
+
+    assert (progress.rows_per_second, progress.remaining_seconds) == (speed, remaining_s)
+
+
+@pytest.mark.spec("TSK-10")
+def test_a_record_that_is_a_directory_without_its_file_is_damage(root: ss.StateRoot) -> None:
+    """As a copy leaves it that was stopped."""
+    _commit(root, 1)
+    (root.path / "@tasks" / "0_0" / "commit").mkdir()
+
+    with pytest.raises(StoreCorruptedError, match=r"it has no commit\.json"):
+        open_task(root, "0_0", ["counts"])

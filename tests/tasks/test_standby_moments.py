@@ -1,0 +1,319 @@
+"""What a standby is before the writer has begun, while it is loaded, promoted and closed."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import statestores as ss
+from statestores import failpoints
+from statestores.changelog import FileChangelog, compact
+from statestores.errors import (
+    InvalidStateStoreError,
+    OffsetOutOfRangeError,
+    SnapshotCorruptedError,
+    StorageError,
+    StoreClosedError,
+)
+from statestores.tasks import LagInfo, Standby, open_standby
+
+INPUT = ss.TopicPartition("numbers", 0)
+
+
+def _put(counts: ss.LoggedStore[Any], number: int) -> None:
+    counts.store.put("number", number)
+    counts.store.put(f"{number}", number)
+    counts.commit({INPUT: number})
+
+
+def _trim(counts: ss.LoggedStore[Any], *, snapshot: bool = True) -> None:
+    """Delete the changelog's beginning, all of it, which a snapshot covers."""
+    if snapshot:
+        counts.snapshot()
+    assert isinstance(counts.changelog, FileChangelog)
+    counts.changelog.seal()
+    counts.changelog.delete_before(counts.changelog.end_offset)
+
+
+def _compact(counts: ss.LoggedStore[Any]) -> None:
+    assert isinstance(counts.changelog, FileChangelog)
+    counts.changelog.seal()
+    compact(counts.changelog)
+
+
+def _number(copy: Standby) -> int | None:
+    facade: Any = copy.read_only(include_stale=True)
+    found: int | None = facade.get("number")
+    return found
+
+
+@pytest.mark.spec("STB-1", "TSK-7")
+def test_before_the_writer_has_begun_there_is_nothing_to_take(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """A standby may be there first; it is behind nothing, and goes on once there is something."""
+    with open_standby(root, "counts", 1, tmp_path / "copy", backend="sqlite") as copy:
+        assert copy.partition == 1
+        assert copy.poll() == 0
+        assert copy.lag == LagInfo(0, 0)
+        assert _number(copy) is None
+        with ss.open_logged_store(root, "counts", 1, backend="memory") as counts:
+            _put(counts, 1)
+        assert copy.poll() == 2
+        assert _number(copy) == 1
+
+
+@pytest.mark.spec("STB-6", "TSK-7")
+def test_a_promoted_standby_tells_how_far_the_store_is(root: ss.StateRoot, tmp_path: Path) -> None:
+    """Its lag was that of the copy; and with the store it is closed, too."""
+    with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
+        _put(counts, 1)
+    with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
+        assert copy.lag == LagInfo(0, 2)
+        with copy.promote() as promoted:
+            assert not copy.is_open
+            _put(promoted, 2)
+            assert copy.lag == LagInfo(4, 4)
+            with pytest.raises(StoreClosedError, match="closed or promoted"):
+                copy.promote()
+            with pytest.raises(StoreClosedError, match="closed or promoted"):
+                copy.follow()
+        for call in (lambda: copy.lag, copy.read_only):
+            with pytest.raises(StoreClosedError):
+                call()
+
+
+def test_a_closed_standby_says_so(root: ss.StateRoot, tmp_path: Path) -> None:
+    """Whatever it is asked for, and in words that name it."""
+    copy = open_standby(root, "counts", 2, tmp_path / "copy", backend="memory")
+    copy.close()
+
+    for call in (
+        lambda: copy.lag,
+        copy.poll,
+        copy.promote,
+        copy.follow,
+        lambda: copy.read_only(include_stale=True),
+    ):
+        with pytest.raises(StoreClosedError, match="standby of partition 2 of 'counts' is closed"):
+            call()
+
+
+@pytest.mark.spec("STB-2", "STB-5")
+def test_a_copy_that_lacks_its_snapshot_cannot_be_read(root: ss.StateRoot, tmp_path: Path) -> None:
+    """What it has is no commit of the store: nothing, or a part of the snapshot.
+
+    Once it has a commit it can be read as soon as it is opened.
+    """
+    with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
+        _put(counts, 1)
+        _trim(counts)
+    place = tmp_path / "copy"
+    with open_standby(root, "counts", 0, place, backend="sqlite") as copy:
+        with pytest.raises(InvalidStateStoreError, match="is loading; try again"):
+            copy.read_only(include_stale=True)
+
+        def fail() -> None:
+            raise OSError(5, "Input/output error")
+
+        failpoints.arm("restore.loaded", fail)
+        try:
+            with pytest.raises(OSError, match="Input/output"):
+                copy.poll()
+        finally:
+            failpoints.disarm()
+    snapshots = root.partition("counts", 0).snapshots
+    snapshots.rename(tmp_path / "snapshots")
+    with (
+        open_standby(root, "counts", 0, place, backend="sqlite") as copy,
+        pytest.raises(InvalidStateStoreError, match="is loading; try again"),
+    ):
+        copy.read_only(include_stale=True)
+    (tmp_path / "snapshots").rename(snapshots)
+    with open_standby(root, "counts", 0, place, backend="sqlite") as copy:
+        copy.poll()
+        assert _number(copy) == 1
+    with open_standby(root, "counts", 0, place, backend="sqlite") as copy:
+        assert _number(copy) == 1
+
+
+@pytest.mark.spec("STB-5")
+def test_where_nothing_has_the_beginning_that_is_said(root: ss.StateRoot, tmp_path: Path) -> None:
+    """Of a copy that has nothing yet: it needs a snapshot of the active store."""
+    with (
+        ss.open_logged_store(root, "counts", 0, backend="memory") as counts,
+        open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy,
+    ):
+        _put(counts, 1)
+        _trim(counts, snapshot=False)
+        with pytest.raises(
+            OffsetOutOfRangeError, match=r"stands before the first change, .* write"
+        ):
+            copy.poll()
+        counts.snapshot()
+        copy.poll()
+
+        assert _number(copy) == 1
+
+
+def _meanwhile(
+    monkeypatch: pytest.MonkeyPatch, copy: Standby, act: Callable[[], object], times: int
+) -> list[int]:
+    """Have a writer *act* whenever the copy has decided what to read, but a number of *times*."""
+    take = copy._take
+    tries: list[int] = []
+
+    def taken(*given: Any) -> int:
+        tries.append(len(tries))
+        if len(tries) <= times:
+            act()
+        return take(*given)
+
+    monkeypatch.setattr(copy, "_take", taken)
+    return tries
+
+
+@pytest.mark.spec("STB-1", "STB-5")
+@pytest.mark.parametrize("times", [1, 100], ids=["once", "for ever"])
+def test_a_snapshot_that_is_replaced_while_it_is_loaded_is_no_damage(
+    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """The writer keeps the newest snapshot: the standby takes that one, but not for ever."""
+    with (
+        ss.open_logged_store(root, "counts", 0, backend="memory") as counts,
+        open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy,
+    ):
+        _put(counts, 1)
+        _trim(counts)
+        snapshots = root.partition("counts", 0).snapshots
+
+        def replace() -> None:
+            [older] = snapshots.iterdir()
+            _put(counts, 2)
+            counts.snapshot()
+            shutil.rmtree(older)
+
+        tries = _meanwhile(monkeypatch, copy, replace, times)
+        if times == 1:
+            assert copy.poll() == 3
+            assert _number(copy) == 2
+            assert len(tries) == 2
+        else:
+            with pytest.raises((SnapshotCorruptedError, StorageError)):
+                copy.poll()
+            assert 1 < len(tries) < 100
+
+
+@pytest.mark.spec("STB-2", "STB-5")
+def test_a_snapshot_that_is_damaged_is_told_at_once(
+    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there, so nobody has replaced it: reading it again would say the same."""
+    with (
+        ss.open_logged_store(root, "counts", 0, backend="memory") as counts,
+        open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy,
+    ):
+        _put(counts, 1)
+        _trim(counts)
+        [snapshot] = root.partition("counts", 0).snapshots.iterdir()
+        [data] = snapshot.glob("*.arrow")
+
+        def damage() -> None:
+            data.write_bytes(data.read_bytes()[:-9] + b"damage to")
+
+        tries = _meanwhile(monkeypatch, copy, damage, 1)
+        with pytest.raises(SnapshotCorruptedError):
+            copy.poll()
+
+        assert len(tries) == 1
+
+
+@pytest.mark.spec("STB-5", "STB-2", "TSK-7")
+@pytest.mark.parametrize("how", ["poll", "promote"])
+def test_a_copy_that_could_not_be_begun_anew_is_begun_by_the_next_poll(
+    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """Its files could not be removed: meanwhile it has nothing, and is not closed for ever."""
+    with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
+        with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
+            _put(counts, 1)
+            copy.poll()
+            _put(counts, 2)
+            _trim(counts)
+
+        def refuse(path: Path) -> None:
+            raise PermissionError(13, "Permission denied", str(path))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(shutil, "rmtree", refuse)
+            with pytest.raises(StorageError, match=r"outdated copy in .*: Permission denied"):
+                copy.poll()
+        assert copy.is_open
+        assert copy.lag == LagInfo(0, 4)
+        with pytest.raises(InvalidStateStoreError, match="is loading"):
+            copy.read_only(include_stale=True)
+        if how == "poll":
+            copy.poll()
+            assert _number(copy) == 2
+        else:
+            with copy.promote() as promoted:
+                assert promoted.store.get("number") == 2
+
+
+@pytest.mark.spec("STB-4", "STB-5")
+@pytest.mark.parametrize("leave_behind", [_trim, _compact])
+def test_a_copy_that_was_left_behind_begins_anew_before_it_is_the_store(
+    root: ss.StateRoot, tmp_path: Path, leave_behind: Callable[[ss.LoggedStore[Any]], object]
+) -> None:
+    """A reader saw what a compaction had left of a commit, in the facade of a promoted copy."""
+    with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
+        with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
+            _put(counts, 1)
+            copy.poll()
+            outdated: Any = copy.read_only(include_stale=True)
+            _put(counts, 2)
+            leave_behind(counts)
+        with copy.promote() as promoted:
+            assert promoted.store.get("number") == 2
+            with pytest.raises(StoreClosedError):
+                outdated.get("number")
+
+
+@pytest.mark.spec("STB-4")
+def test_a_copy_that_has_all_that_was_compacted_stays_what_it_is(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """It is at the end of it, and lacks nothing: facades of it go on."""
+    with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
+        with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
+            _put(counts, 1)
+            _put(counts, 2)
+            _compact(counts)
+            copy.poll()
+            facade: Any = copy.read_only(include_stale=True)
+            _put(counts, 3)
+        with copy.promote() as promoted:
+            assert promoted.restored.changelog_rows == 2
+            assert facade.get("number") == 3
+
+
+@pytest.mark.spec("STB-2", "STB-5")
+@pytest.mark.parametrize("snapshot", [True, False])
+def test_a_copy_that_has_all_that_was_deleted_goes_on(
+    root: ss.StateRoot, tmp_path: Path, *, snapshot: bool
+) -> None:
+    """The changelog begins with what it takes next: it needs no snapshot, and facades stay."""
+    with (
+        ss.open_logged_store(root, "counts", 0, backend="memory") as counts,
+        open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy,
+    ):
+        _put(counts, 1)
+        copy.poll()
+        facade: Any = copy.read_only(include_stale=True)
+        _trim(counts, snapshot=snapshot)
+        _put(counts, 2)
+
+        assert copy.poll() == 2
+        assert facade.get("number") == 2
