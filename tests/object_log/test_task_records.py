@@ -178,6 +178,48 @@ def test_a_store_that_was_written_and_is_empty_has_gone(root: ss.StateRoot) -> N
 
 
 @pytest.mark.spec("TSK-18")
+def test_a_stranger_whose_changes_begin_as_the_recorded_ones_is_noticed(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """Its commit was taken for the recorded one, since as many changes of it were the same."""
+    _half(root, tmp_path / "a")
+    with ss.open_logged_store(
+        root, "rates", 0, directory=tmp_path / "alone", backend="memory"
+    ) as rates:
+        rates.store.put("number", 1)
+        rates.store.put("stranger", 1)
+        rates.commit()
+
+    with pytest.raises(StoreCorruptedError, match="another program has opened the store by itself"):
+        _opened(root, tmp_path / "b")
+
+
+@pytest.mark.spec("TSK-18")
+@pytest.mark.parametrize("fold", [True, False])
+def test_a_commit_that_a_store_has_is_ended_once(
+    root: ss.StateRoot, tmp_path: Path, *, fold: bool
+) -> None:
+    """Its part is found again, also where the log was folded meanwhile; the record is forgotten."""
+
+    def die() -> None:
+        raise OSError(5, "Input/output error")
+
+    with _opened(root, tmp_path / "a") as task:
+        failpoints.arm("task.carried-out", die)
+        with pytest.raises(OSError, match="Input/output"):
+            _put(task, 1)
+        failpoints.disarm()
+    if fold:
+        root.object_log("rates").fold()
+    assert len(_records(root)) == 1
+    with _opened(root, tmp_path / "b") as task:
+        assert _numbers(task) == [1, 1]
+        assert [task.logged_store(name).changelog.end_offset for name in NAMES] == [1, 1]
+
+    assert _records(root) == []
+
+
+@pytest.mark.spec("TSK-18")
 def test_a_record_in_the_place_of_another_stops_the_commit(
     root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,14 @@ from statestores.errors import (
     UnknownStateStoreError,
 )
 from statestores.spi.durability import Durability
-from statestores.tasks import LATEST_OFFSET, LocalDirectory, TaskId, TaskManager, TaskState
+from statestores.tasks import (
+    LATEST_OFFSET,
+    LocalDirectory,
+    TaskId,
+    TaskManager,
+    TaskState,
+    open_standby,
+)
 from statestores.tasks.idle_offsets import IdleOffsets
 
 GROUPS = {0: ("counts", "rates"), 1: ("names",)}
@@ -181,6 +188,18 @@ def test_of_an_engine_that_is_not_there_nothing_is_known(tmp_path: Path) -> None
 
     assert idle.known("counts", 0) is None
     assert idle.next_offset("counts", 0, lambda: True) is None
+
+
+@pytest.mark.usefixtures("written")
+def test_a_state_root_may_be_named_by_its_path(root: ss.StateRoot, tmp_path: Path) -> None:
+    """As text or as a path, wherever tasks and standbys are opened."""
+    with TaskManager(str(root.path), {1: ["names"]}, backend="memory") as manager:
+        manager.assign([ALONE])
+        assert manager.task("1_0").store("names").get("a") == "b"
+        assert manager.root.path == root.path
+    for place in (root.path, str(root.path)):
+        with open_standby(place, "names", 0, tmp_path / "copy", backend="memory") as copy:
+            assert copy.poll() == 1
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,23 @@ def test_what_a_recorded_commit_emits_is_not_left_out(
     assert box == {"first": b"hello"}
 
 
+@pytest.mark.spec("TSK-14", "TSK-10")
+def test_a_recorded_commit_that_emits_nothing_is_finished_without(
+    root: ss.StateRoot, box: dict[str, bytes]
+) -> None:
+    """The task has outputs, and this commit had nothing for them."""
+    with _opened(root, Mail(box)) as task:
+        _put(task, 1)
+        failpoints.arm("task.recorded", _die)
+        with pytest.raises(Died):
+            task.commit({INPUT: 1})
+        failpoints.disarm()
+    with _opened(root, mail := Mail(box)) as task:
+        assert task.store("counts").get("number") == 1
+
+    assert (box, mail.remembered) == ({}, {})
+
+
 def _more(mail: Path) -> None:
     (mail / "second").write_bytes(b"hello")
 
