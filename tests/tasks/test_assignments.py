@@ -20,12 +20,14 @@ from statestores.spi.durability import Durability
 from statestores.tasks import (
     LATEST_OFFSET,
     LocalDirectory,
+    RestoreProgress,
     TaskId,
     TaskManager,
     TaskState,
     open_standby,
 )
 from statestores.tasks.idle_offsets import IdleOffsets
+from statestores.tasks.task_opener import TaskOpener
 
 GROUPS = {0: ("counts", "rates"), 1: ("names",)}
 BOTH, ALONE = TaskId(0, 0), TaskId(1, 0)
@@ -110,6 +112,41 @@ def test_a_task_of_which_one_store_could_not_be_promoted_has_no_standbys(
 
 
 @pytest.mark.usefixtures("written")
+@pytest.mark.spec("TSK-6")
+def test_after_an_interrupt_what_has_not_begun_is_not_begun(
+    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C waits for the restore that is running, and for no other one."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def listen(progress: RestoreProgress) -> None:
+        begun.set()
+        assert go_on.wait(60.0)
+
+    def interrupted(opener: TaskOpener, task_id: TaskId) -> Any:
+        assert begun.wait(60.0)
+        threading.Timer(0.2, go_on.set).start()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TaskOpener, "follow", interrupted)
+    with TaskManager(
+        root,
+        GROUPS,
+        local_directory=tmp_path / "one",
+        backend="sqlite",
+        restore_threads=1,
+        listener=listen,
+    ) as manager:
+        with pytest.raises(KeyboardInterrupt):
+            manager.assign([BOTH, ALONE], standby=[TaskId(0, 1)])
+        assert len(manager.tasks) == 1
+        assert manager.states == dict.fromkeys(manager.tasks, TaskState.RUNNING)
+        manager.assign([BOTH, ALONE])
+
+        assert set(manager.tasks) == {BOTH, ALONE}
+
+
+@pytest.mark.usefixtures("written")
 def test_a_store_is_looked_for_in_its_own_group(manager: TaskManager) -> None:
     """Tasks of other groups have none of this name, and their standbys neither."""
     manager.assign([ALONE, TaskId(0, 1)], standby=[BOTH])
@@ -174,10 +211,15 @@ def test_an_engine_is_asked_while_it_is_idle(root: ss.StateRoot, tmp_path: Path)
     assert idle.known("counts", 0) is None
     assert idle.next_offset("counts", 0, lambda: True) == 1
     assert idle.next_offset("counts", 0, lambda: False) == idle.known("counts", 0) == 1
-    shutil.rmtree(local.partition("counts", 0) / "engine")
-
-    assert idle.next_offset("counts", 0, lambda: True) is None
+    for file in (local.partition("counts", 0) / "engine").glob("*.db*"):
+        file.write_bytes(b"no database at all" * 1_000)
+    assert idle.next_offset("counts", 0, lambda: True) is None  # no longer what it was
     assert idle.known("counts", 0) is None
+    assert idle.next_offset("rates", 0, lambda: True) == 1
+    shutil.rmtree(local.partition("rates", 0) / "engine")
+
+    assert idle.next_offset("rates", 0, lambda: True) is None
+    assert idle.known("rates", 0) is None
 
 
 @pytest.mark.spec("TSK-13")

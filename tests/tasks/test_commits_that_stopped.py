@@ -12,10 +12,15 @@ from directory_records import directory_of
 import statestores as ss
 from statestores import failpoints
 from statestores.changelog import ChangelogReader, FileChangelog, compact
-from statestores.errors import CommitConflictError, StorageError, StoreCorruptedError
+from statestores.errors import (
+    CommitConflictError,
+    StorageError,
+    StoreCorruptedError,
+    UnsupportedFormatError,
+)
 from statestores.files.directory_lock import LOCK_FILE
 from statestores.tasks import open_task
-from statestores.tasks.commits import committed_ends, task_commit
+from statestores.tasks.commits import committed_ends, task_commit, written_stores
 from statestores.tasks.commits.directory_record import RECORD_FILE, _checksum
 from statestores.tasks.commits.record_file import read_file, write_file
 
@@ -223,7 +228,7 @@ def test_a_record_whose_name_may_not_be_on_disk_is_one(
         task.store("rates").put("number", 1, timestamp_ms=1)
         with monkeypatch.context() as patched:
             patched.setattr(task_commit, "make_durable", fail)
-            with pytest.raises(StorageError, match="Input/output"):
+            with pytest.raises(StorageError, match=r"cannot write '.*0_0': Input/output error"):
                 task.commit({INPUT: 1})
         with pytest.raises(CommitConflictError, match="open it again"):
             task.rollback()
@@ -293,3 +298,127 @@ def test_a_part_is_one_frame_of_its_store(
     with pytest.raises(StoreCorruptedError, match=r"'rates' has 1 frames of a .* was written"):
         open_task(root, "0_0", NAMES)
     assert _ends(root) == [1, 1]
+
+
+def _record_of(root: ss.StateRoot, form: int, scratch: Path) -> Path:
+    """Leave a record of the format *form*, and return where."""
+    _commit(root, 1)
+    _commit(root, 2, died_at="task.recorded")
+    record = _record(root)
+    if form < 4:
+        directory_of(record, root, scratch, first_format=form == 1)
+        record.unlink()
+        scratch.rename(record)
+    return record
+
+
+@pytest.mark.spec("TSK-3", "TSK-10")
+@pytest.mark.parametrize(
+    ("form", "place", "call", "words"),
+    [
+        (2, "commit", "iterdir", r"read '.*0_0/commit'"),
+        (2, "commit/rates", "iterdir", r"read '.*0_0/commit/rates'"),
+        (4, "commit", "exists", r"read '.*0_0'"),
+        (4, "commit.tmp", "unlink", r"remove '.*0_0'"),
+        (4, "commit", "unlink", r"remove '.*0_0/commit'"),
+    ],
+)
+def test_a_record_that_cannot_be_read_or_removed_stays(
+    root: ss.StateRoot,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    form: int,
+    place: str,
+    call: str,
+    words: str,
+) -> None:
+    """The disk fails for a moment: that is no damage, and the error says where it was."""
+    record = _record_of(root, form, tmp_path / "scratch")
+    done = getattr(Path, call)
+
+    def failing(path: Path, *given: Any, **how: Any) -> Any:
+        if path == record.parent / place:
+            raise OSError(5, "Input/output error", str(path))
+        return done(path, *given, **how)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, call, failing)
+        with pytest.raises(StorageError, match=f"cannot {words}: Input/output error"):
+            open_task(root, "0_0", NAMES)
+    assert record.exists()
+
+    assert _found(root) == (2, 2, 2)
+
+
+@pytest.mark.spec("TSK-10")
+def test_a_record_that_is_no_file_that_can_be_opened_is_named(root: ss.StateRoot) -> None:
+    """A link to itself, as a copy may leave it: neither no record nor a damaged one."""
+    _commit(root, 1)
+    _record(root).symlink_to(_record(root))
+
+    with pytest.raises(StorageError, match=r"cannot read '.*0_0/commit': Too many levels of"):
+        open_task(root, "0_0", NAMES)
+
+
+@pytest.mark.spec("TSK-3")
+def test_a_commit_whose_record_cannot_be_written_is_none(root: ss.StateRoot) -> None:
+    """It is pending still, and can be rolled back, or made when there is room again."""
+    with open_task(root, "0_0", NAMES, backend="memory") as task:
+        unfinished = _record(root).with_name("commit.tmp")
+        unfinished.mkdir()
+        for number in (1, 2):
+            task.store("counts").put("number", number)
+            task.store("rates").put("number", number, timestamp_ms=number)
+            with pytest.raises(StorageError, match=r"cannot write '.*commit\.tmp': Is a directory"):
+                task.commit({INPUT: number})
+            if number == 1:
+                task.rollback()
+        unfinished.rmdir()
+        task.commit({INPUT: 2})
+
+    assert _found(root) == (2, 2, 2)
+
+
+@pytest.mark.spec("TSK-15")
+def test_a_store_is_noted_once_its_changelog_is_on_disk(
+    root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files, its directory and those that have its name; where that fails, it is not noted."""
+    changelog = root.partition("counts", 0).changelog
+    noted = _record(root).with_name("written.json")
+    waited: list[Path] = []
+
+    def fail(place: Path) -> None:
+        assert not noted.exists()
+        waited.append(place)
+        if place == changelog.parent.parent:
+            raise OSError(5, "Input/output error")
+
+    with open_task(root, "0_0", NAMES, backend="sqlite") as task:
+        task.store("counts").put("number", 1)
+        with monkeypatch.context() as patched:
+            patched.setattr(written_stores, "make_durable", fail)
+            with pytest.raises(StorageError, match=r"cannot write '.*changelog': Input/output"):
+                task.commit({INPUT: 1})
+    files = waited[:-3]
+    assert waited[-3:] == [changelog, changelog.parent, changelog.parent.parent]
+    assert {each.parent for each in files} == {changelog}
+    assert any(each.suffix == ".log" for each in files)
+    assert not noted.exists()
+    with open_task(root, "0_0", NAMES) as task:
+        assert task.store("counts").get("number") == 1
+
+    assert json.loads(noted.read_text()) == {"format": 1, "stores": ["counts"], "outputs": []}
+
+
+@pytest.mark.spec("TSK-15")
+def test_a_note_of_a_release_without_outputs_is_read(root: ss.StateRoot) -> None:
+    """It has the stores alone; one of a later release is not guessed at."""
+    _commit(root, 1)
+    noted = _record(root).with_name("written.json")
+    noted.write_text(json.dumps({"format": 1, "stores": list(NAMES)}))
+    assert _found(root) == (1, 1, 1)
+    noted.write_text(json.dumps({"format": 2, "stores": list(NAMES)}))
+
+    with pytest.raises(UnsupportedFormatError, match=r"written\.json"):
+        open_task(root, "0_0", NAMES)

@@ -134,6 +134,26 @@ def test_what_cannot_be_read_or_removed_is_named(
     assert removed.path == left.path
 
 
+@pytest.mark.parametrize(("call", "ask"), [("is_dir", "engines"), ("rglob", "orphans")])
+def test_a_directory_that_cannot_be_looked_into_is_named(
+    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, ask: str
+) -> None:
+    """What is in it is not ours to read: it is neither there nor not."""
+    foreign = tmp_path / "local" / "counts" / "7" / "engine"
+    foreign.mkdir(parents=True)
+    local: Any = LocalDirectory(tmp_path / "local")
+    done = getattr(Path, call)
+
+    def failing(path: Path, *given: Any) -> Any:
+        if path in (foreign, foreign.parent) and (call == "rglob" or path == foreign):
+            raise PermissionError(13, "Permission denied", str(path))
+        return done(path, *given)
+
+    monkeypatch.setattr(Path, call, failing)
+    with pytest.raises(StorageError, match=r"cannot look into '.*local': Permission denied"):
+        local.engines() if ask == "engines" else local.orphans(root)
+
+
 def test_the_place_of_an_engine_is_in_the_directory(tmp_path: Path) -> None:
     """Neither a name nor a partition leads out of it."""
     local = LocalDirectory(tmp_path)

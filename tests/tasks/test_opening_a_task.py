@@ -1,5 +1,6 @@
 """What a task's opening leaves behind when it fails, and what a damaged engine is replaced by."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from statestores.errors import (
     StoreLockedError,
     StoreMismatchError,
 )
-from statestores.tasks import LATEST_OFFSET, RestoreProgress, TaskId, open_task
+from statestores.tasks import LATEST_OFFSET, RestoreProgress, TaskId, open_task, rebuilding
 from statestores.tasks.rebuilding import missing_for_restore
 
 INPUT = ss.TopicPartition("words", 0)
@@ -98,6 +99,29 @@ def test_a_snapshot_reaches_the_offset_before_the_first(
 
         assert log.first_offset == begins
         assert (lacking is None) is is_enough
+
+
+@pytest.mark.spec("TSK-4")
+def test_a_damaged_engine_that_cannot_be_set_aside_is_named(
+    root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk fails: no new engine is made, and the next opening finds the damage kept."""
+    _commit(root, 1)
+    partition = root.partition("counts", 0)
+    [database] = (partition.path / "engine").glob("*.db")
+    database.write_bytes(b"no database at all" * 1_000)
+
+    def fail(directory: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rebuilding, "make_durable", fail)
+        with pytest.raises(StorageError, match=r"cannot set aside '.*engine': Input/output error"):
+            open_task(root, "0_0", ["counts"], on_corruption="rebuild")
+    with open_task(root, "0_0", ["counts"], on_corruption="rebuild") as task:
+        assert task.store("counts").get("1") == 1
+
+    assert len(list(partition.path.glob("engine.damaged-*"))) == 1
 
 
 @pytest.mark.spec("TSK-3")

@@ -16,6 +16,7 @@ from statestores.errors import (
     SnapshotCorruptedError,
     StorageError,
     StoreClosedError,
+    StoreLockedError,
 )
 from statestores.tasks import LagInfo, Standby, open_standby
 
@@ -317,3 +318,29 @@ def test_a_copy_that_has_all_that_was_deleted_goes_on(
 
         assert copy.poll() == 2
         assert facade.get("number") == 2
+
+
+@pytest.mark.spec("STB-4")
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_promotion_that_is_refused_leaves_it_as_it_was(
+    root: ss.StateRoot, tmp_path: Path, *, follows: bool
+) -> None:
+    """It follows as often as before, if it did; and nobody begins to, who did not."""
+    with (
+        ss.open_logged_store(root, "counts", 0, backend="memory"),
+        open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy,
+    ):
+        if follows:
+            copy.follow(3_600.0)
+        with pytest.raises(StoreLockedError):
+            copy.promote()
+        assert copy.is_open
+        assert copy.is_following is follows
+        if follows:
+            assert copy._follower.interval_s == 3_600.0
+        copy.stop()
+        copy.stop()
+        assert not copy.is_following
+        copy.follow(3_600.0)
+        assert copy.is_following
+    assert not copy.is_following

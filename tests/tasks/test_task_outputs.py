@@ -3,13 +3,14 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from directory_records import directory_of
 
 import statestores as ss
 from statestores import failpoints
-from statestores.errors import CommitConflictError, StoreCorruptedError
+from statestores.errors import CommitConflictError, StorageError, StoreCorruptedError
 from statestores.files.directory_lock import LOCK_FILE
 from statestores.tasks import Task, open_task
 
@@ -231,5 +232,40 @@ def test_what_an_earlier_release_has_recorded_is_emitted_as_it_was(
     whole.rename(record)
     with _opened(root, Mail(box)) as task:
         assert task.store("counts").get("number") == 1
+
+    assert box == {"first": b"hello"}
+
+
+@pytest.mark.spec("TSK-10", "TSK-14")
+@pytest.mark.parametrize(
+    ("call", "place"), [("rglob", "@outputs"), ("read_bytes", "@outputs/first")]
+)
+def test_what_an_earlier_release_has_recorded_and_cannot_be_read_stays(
+    root: ss.StateRoot,
+    box: dict[str, bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+    place: str,
+) -> None:
+    """The disk fails for a moment: that is no damage."""
+    _killed(root, Mail(box), "task.recorded")
+    record = root.path / "@tasks" / "0_0" / "commit"
+    whole = record.with_name("whole")
+    directory_of(record, root, whole)
+    record.unlink()
+    whole.rename(record)
+    done = getattr(Path, call)
+
+    def failing(path: Path, *given: Any) -> Any:
+        if path == record / place:
+            raise OSError(5, "Input/output error", str(path))
+        return done(path, *given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, call, failing)
+        with pytest.raises(StorageError, match=r"cannot read '.*@outputs': Input/output error"):
+            _opened(root, Mail(box))
+    assert box == {}
+    _opened(root, Mail(box)).close()
 
     assert box == {"first": b"hello"}

@@ -9,7 +9,7 @@ import pytest
 import statestores as ss
 from statestores.errors import StorageError, StoreClosedError
 from statestores.storage.obstore_driver import ObstoreStorage
-from statestores.tasks import LagInfo, RestoreProgress, TaskId, TaskManager
+from statestores.tasks import LATEST_OFFSET, LagInfo, RestoreProgress, TaskId, TaskManager
 from statestores.tasks.task_metrics import RestoreLedger, UpdateMeter
 from statestores.tasks.task_reports import TaskReports
 
@@ -133,3 +133,21 @@ def test_a_standby_is_measured_where_its_store_is_not() -> None:
         ("update-rate", {"partition": "0"}),
     ]
     assert found[0].value == 3
+
+
+@pytest.mark.spec("TSK-12", "MET-10")
+def test_a_restore_that_is_over_takes_no_other_with_it() -> None:
+    """Tasks are restored side by side: another one looked as if it had nothing, until its end."""
+    ledger, other = RestoreLedger(None), TaskId(0, 1)
+    for task in (TASK, other):
+        for store, event in (("counts", "restored"), ("rates", "ended")):
+            given: Any = {"event": event, "rows": 5, "bytes": 9, "total_rows": 8, "seconds": 1.0}
+            ledger(RestoreProgress(task=task, store=store, offset=6, **given))
+    assert ledger.next_offset(TASK, "rates") == LATEST_OFFSET
+    ledger.forget({TASK})
+
+    assert [ledger.next_offset(TASK, store) for store in ("counts", "rates")] == [None, None]
+    assert ledger.next_offset(other, "counts") == 7
+    assert ledger.next_offset(other, "rates") == LATEST_OFFSET
+    assert {each.tags["task-id"] for each in ledger.metrics()} == {"0_1"}
+    assert [each.value for each in ledger.metrics()] == [5, 5.0, 3]
