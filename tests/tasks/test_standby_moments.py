@@ -340,7 +340,9 @@ def test_a_promotion_that_is_refused_leaves_it_as_it_was(
             assert copy._follower.interval_s == 3_600.0
         copy.stop()
         copy.stop()
-        assert not copy.is_following
+        following = [copy.is_following]
         copy.follow(3_600.0)
-        assert copy.is_following
-    assert not copy.is_following
+        following.append(copy.is_following)
+    following.append(copy.is_following)
+
+    assert following == [False, True, False]
