@@ -220,6 +220,26 @@ def test_a_commit_that_a_store_has_is_ended_once(
 
 
 @pytest.mark.spec("TSK-18")
+def test_a_commit_that_failed_before_its_record_was_put_can_be_rolled_back(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """Nothing of it is in the object store; the first commit of an opening, too."""
+
+    def fail() -> None:
+        raise OSError(5, "Input/output error")
+
+    with _opened(root, tmp_path / "a") as task:
+        failpoints.arm("task.recording", fail)
+        with pytest.raises(OSError, match="Input/output"):
+            _put(task, 1)
+        failpoints.disarm()
+        task.rollback()
+        _put(task, 2)
+        assert _numbers(task) == [2, 2]
+    assert _records(root) == []
+
+
+@pytest.mark.spec("TSK-18")
 def test_a_record_in_the_place_of_another_stops_the_commit(
     root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
