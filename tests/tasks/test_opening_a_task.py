@@ -160,6 +160,7 @@ def test_a_task_says_what_it_is(root: ss.StateRoot) -> None:
             task.store(other)
     assert repr(task) == "<task 0_2, stores: counts, rates>"
     assert (task.id, task.offset_sum) == (TaskId(0, 2), LATEST_OFFSET)
+    assert task.rebuilds == ()  # nothing was damaged
     task.close()
 
     assert repr(task) == "<task 0_2, stores: counts, rates, closed>"

@@ -154,11 +154,12 @@ def test_reads_of_a_restoring_task_name_its_state(root: ss.StateRoot, tmp_path: 
 
 
 @pytest.mark.spec("TSK-12")
+@pytest.mark.parametrize(("heavy", "light"), [(ACTIVE, COLD), (COLD, ACTIVE)])
 def test_promotions_come_first_and_then_what_has_the_least_to_do(
-    root: ss.StateRoot, tmp_path: Path
+    root: ss.StateRoot, tmp_path: Path, heavy: TaskId, light: TaskId
 ) -> None:
     """With one thread the order is seen: what is soonest ready waits for nothing long."""
-    with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
+    with ss.open_logged_store(root, "counts", heavy.partition, backend="memory") as counts:
         for number in range(50):
             counts.store.put(f"{number}", number)
             counts.commit()
@@ -176,7 +177,7 @@ def test_promotions_come_first_and_then_what_has_the_least_to_do(
 
     events = [(each.task, each.event) for each in told if each.event != "restored"]
     assert events == [
-        (task, event) for task in (COPIED, COLD, ACTIVE) for event in ("started", "ended")
+        (task, event) for task in (COPIED, light, heavy) for event in ("started", "ended")
     ]
 
 
