@@ -281,7 +281,10 @@ def test_records_of_the_dead_are_removed_after_a_hundred_leases(tmp_path: Path) 
 def test_a_record_that_changes_while_it_is_removed_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was looked at, then published anew, and then removed."""
+    """It was looked at, then published anew, and then removed.
+
+    With it went the file in which its instance was writing the next one, whose publishing failed.
+    """
     clock = Clock()
     slow, alive = LeaseMembership(tmp_path), LeaseMembership(tmp_path, clock=clock)
     slow.publish(ONE)
@@ -292,6 +295,7 @@ def test_a_record_that_changes_while_it_is_removed_stays(
     def look() -> object:
         found = looked()
         slow.publish(ONE)
+        (tmp_path / "@serving" / ".one.json.tmp").write_text("the next one")
         return found
 
     monkeypatch.setattr(alive, "instances", look)
@@ -299,6 +303,8 @@ def test_a_record_that_changes_while_it_is_removed_stays(
     monkeypatch.undo()
 
     assert set(alive.instances()) == {"one", "two"}
+    left = {file.name for file in (tmp_path / "@serving").iterdir()}
+    assert left == {".one.json.tmp", "one.json", "two.json"}
 
 
 @pytest.mark.spec("SRV-3")

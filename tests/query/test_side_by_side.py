@@ -58,3 +58,30 @@ def test_where_all_threads_wait_the_caller_asks_itself() -> None:
 
     assert found == [[0, 1]]
     assert asking.answers([lambda: 1, lambda: 2, lambda: 3]) == [1, 2, 3]
+
+
+@pytest.mark.spec("SRV-24")
+def test_closing_waits_for_no_question() -> None:
+    """A server that did not answer kept the process from ending."""
+    hangs, begun, closed = Event(), Event(), Event()
+
+    def hang() -> None:
+        begun.set()
+        assert hangs.wait(_PATIENCE_SECONDS)
+
+    def close() -> None:
+        asking.close()
+        asking.close()
+        closed.set()
+
+    asking = SideBySide(2)
+    caller = Thread(target=asking.answers, args=([hang, hang],))
+    caller.start()
+    assert begun.wait(_PATIENCE_SECONDS)
+    Thread(target=close, daemon=True).start()
+    is_closed = closed.wait(_PATIENCE_SECONDS / 2)
+    hangs.set()
+    caller.join()
+
+    assert is_closed
+    assert asking.answers([lambda: 1, lambda: 2]) == [1, 2]  # by the caller itself

@@ -103,7 +103,8 @@ class LeaseMembership:
                         found = self._read(aside, name)
                         if found is not None and found[0] != beat and not path.exists():
                             aside.replace(path)
-                        aside.unlink(missing_ok=True)
+                            continue  # it lives, and may be writing its next one
+                        aside.unlink()
                         path.with_name(f".{name}.tmp").unlink(missing_ok=True)
                 except OSError as error:
                     raise StorageError(
