@@ -25,10 +25,12 @@ from statestores.changelog import (
     ReadOnlyChangelog,
     changelog_partition,
 )
+from statestores.changelog.log_appender import LogAppender
 from statestores.errors import (
     InvalidArgumentError,
     InvalidTypeError,
     OffsetOutOfRangeError,
+    StoreLockedError,
 )
 from statestores.spi import Changes, Durability, Position, TopicPartition
 
@@ -383,3 +385,38 @@ def test_whoever_asks_for_the_end_in_the_middle_of_an_append_changes_nothing(
     with ChangelogReader.open(directory, "key-value") as reader:
         assert reader.end_offset == 4
         assert reader.position == Position({CLICKS: 3})
+
+
+@pytest.mark.spec("LOG-1", "LOG-2")
+def test_after_an_interrupt_the_end_and_the_position_are_of_the_same_frame(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The frame was appended, and not noted: it counts, with the input that it reflects."""
+    note, noted = LogAppender.take_note, []
+
+    def interrupted(appender: LogAppender) -> None:
+        noted.append(appender)
+        if len(noted) == 2:  # the first is before the append
+            raise KeyboardInterrupt
+        note(appender)
+
+    with FileChangelog.create(directory, "key-value") as log:
+        log.append(changes((b"a", b"1")), position=Position({CLICKS: 1}))
+        with monkeypatch.context() as patched:
+            patched.setattr(LogAppender, "take_note", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                log.append(changes((b"a", b"2")), position=Position({CLICKS: 2}))
+        found = (log.end_offset, log.position)
+    with ChangelogReader.open(directory, "key-value") as reader:
+        assert found == (reader.end_offset, reader.position) == (2, Position({CLICKS: 2}))
+
+
+def test_a_log_that_was_resumed_is_held_until_it_is_closed(directory: Path) -> None:
+    """And no longer: whoever opened it then was told that another process has it."""
+    with FileChangelog.create(directory, "key-value") as log:
+        log.pause()
+        log.resume()
+        with pytest.raises(StoreLockedError):
+            FileChangelog.open(directory, "key-value")
+    with FileChangelog.open(directory, "key-value") as again:
+        assert again.end_offset == 0

@@ -59,6 +59,7 @@ def rows_of(
         ("key-value", Changes([b"a", b"b"], [b"1"]), InvalidArgumentError),
         ("versioned", Changes([b"a"], [b"1"], [3, 4]), InvalidArgumentError),
         ("versioned", Changes([b"a"], [b"1"], [-1]), InvalidArgumentError),
+        ("session", Changes([b"a", b"b"], [b"1"] * 2, [3, 4], [3, 3]), InvalidArgumentError),
         ("versioned", Changes([b"a"], [b"1"], cast("Any", [None])), InvalidArgumentError),
         ("key-value", Changes(cast("Any", [None]), [b"1"]), InvalidArgumentError),
         ("key-value", Changes(cast("Any", [7]), [b"1"]), InvalidTypeError),
