@@ -14,7 +14,7 @@ STAMP := $(VENV)/.installed
 SPARK_CLASSES := $(VENV)/spark-classes.jsa
 COMPILED := $(VENV)/.tests-compiled
 # Tests wait for the disk and for processes part of the time: two for each of two cores. Each worker
-# reads all tests, which takes seconds; the first two have a Spark session (see tests/conftest.py).
+# reads all tests, which takes seconds; the first one has a Spark session (see tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 4
 # Where the files of tests lie: in memory if there is plenty, else tests wait for the disk a quarter

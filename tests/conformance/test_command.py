@@ -17,7 +17,7 @@ from statestores.cli.application import app
 from statestores_conformance.command import main
 
 _KIT = Path(__file__).parent / "kit"
-_SCRATCH = re.compile(rb"(?:^|\0)TMPDIR=([^\0]*statestores-conformance-[^\0]*)")
+_SCRATCH = re.compile(rb"(?:^|\0)TMPDIR=([^\0]*statestores-scratch-[^\0]*)")
 _WITHOUT_PYTEST = """
 import sys
 sys.modules["pytest"] = None
@@ -178,5 +178,5 @@ def test_a_signal_ends_the_processes_and_leaves_a_report(
     assert run.returncode == 128 + number, errors
     assert "does not conform" in output
     assert any(problem.startswith(f"ended by {number.name}") for problem in content["problems"])
-    assert not scratch.exists()
+    assert not scratch.parent.exists()
     assert not child.exists()
