@@ -48,7 +48,7 @@ class SentenceGroup(TyperGroup):
     ) -> Any:
         """Run the command that *args* name, and end the process with its exit code."""
         main = super().main
-        with _cleaning_up_at_sigterm():
+        with _cleaning_up_at_signals() as told:
             try:
                 code = exit_code(
                     lambda: main(
@@ -64,7 +64,7 @@ class SentenceGroup(TyperGroup):
             except OSError as error:  # of --help and --version, which no command prints
                 _say(error)
                 code = FAILURE
-        sys.exit(code)
+        sys.exit(_KILLED + told[0] if told else code)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command that *args* begin with, and import it: the others are only listed."""
@@ -275,22 +275,40 @@ add_installed_commands(app)
 
 
 @contextmanager
-def _cleaning_up_at_sigterm() -> Iterator[None]:
+def _cleaning_up_at_signals() -> Iterator[list[int]]:
     """Have SIGTERM end the command as Control-C does, with what it does at the end.
 
     By default it kills, as ``kill -9`` would: copies of a store in the middle of a reshard, and
     files of rows that were spilled, would stay. Commands that go on until they are told have
     handlers of their own.
+
+    Yields:
+        Which signals have come. While an object is being removed Python passes over what a handler
+        raises, and the command goes on to its end: then its exit code says that it was told.
     """
+    told: list[int] = []
     if current_thread() is not main_thread():
-        yield
+        yield told
         return
-    before = signal.signal(signal.SIGTERM, _end)
+
+    def end(number: int, _: object) -> NoReturn:
+        told.append(number)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(_KILLED + number)
+
+    def pass_over(unraisable: "sys.UnraisableHookArgs") -> None:
+        if not (told and issubclass(unraisable.exc_type, (KeyboardInterrupt, SystemExit))):
+            hook(unraisable)
+
+    hook, sys.unraisablehook = sys.unraisablehook, pass_over
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        for each, handler in before.items():
+            if handler is not signal.SIG_IGN:  # as that of Control-C is behind `nohup` and `&`
+                signal.signal(each, end)
+        yield told
     finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _end(number: int, _: object) -> NoReturn:
-    raise SystemExit(_KILLED + number)
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        sys.unraisablehook = hook

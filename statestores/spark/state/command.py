@@ -16,6 +16,7 @@ from statestores.cli.columns import Column
 from statestores.cli.output import Output
 from statestores.cli.sentences import run_command
 from statestores.errors import InvalidOptionError
+from statestores.spark.session.interrupted_launch import ending_an_interrupted_launch
 from statestores.spark.session.java_runtime import ensure_java
 from statestores.spark.state.catalog import SparkStateStore, list_state_stores
 from statestores.spark.state.importing import SparkImport, StateSelection, import_spark_state
@@ -152,7 +153,8 @@ def _session(master: str, settings: dict[str, str]) -> SparkSession:
     )
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    with ending_an_interrupted_launch():
+        session = builder.getOrCreate()
     session.sparkContext.setLogLevel("FATAL")
     return session
 
