@@ -292,3 +292,22 @@ def test_reading_from_the_middle_begins_near_there(
                     patch.setattr(Segment, "frame_at", look)
                     assert [frame.base_offset for frame in frames] == [35, 36, 37, 38, 39]
                 assert len(looked_at) <= 5 + 11
+
+
+@pytest.mark.spec("LOG-1")
+def test_a_read_that_gives_less_than_was_asked_is_gone_on_with(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system over a network may: half of a frame is not a torn one."""
+    with FileChangelog.create(directory, "key-value", PLAIN) as log:
+        for value in range(3):
+            log.append(one(value), durability=NOSYNC)
+    read = os.pread
+
+    def halting(descriptor: int, length: int, offset: int) -> bytes:
+        return read(descriptor, min(length, 7), offset)
+
+    monkeypatch.setattr(os, "pread", halting)
+
+    with ChangelogReader.open(directory) as reader:
+        assert values(list(reader.read())) == [b"0", b"1", b"2"]

@@ -58,3 +58,15 @@ def test_a_mistyped_retention_is_refused() -> None:
     """A float of seconds is the usual mistake."""
     with pytest.raises(InvalidTypeError, match="must be an int"):
         ss.Versioned("s", history_retention_ms=1.5)  # type: ignore[arg-type]  # as said
+
+
+@pytest.mark.spec("COM-19")
+@for_each("start_ms", [-1, 1 << 63, "0", None, 1.0])
+def test_a_malformed_start_of_a_window_is_called_by_its_name(start_ms: object) -> None:
+    """The error says which argument it is, and what it was."""
+    window = ss.Window("w", retention_ms=50, window_size_ms=10)
+    with (
+        open_on_engine(load_backend("memory").open("unused"), window) as store,
+        pytest.raises((InvalidArgumentError, InvalidTypeError), match="window_start_ms must"),
+    ):
+        store.put(b"k", b"v", start_ms)  # type: ignore[arg-type]  # what is tested

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import statestores as ss
@@ -31,6 +31,7 @@ def test_many_rows_lie_where_each_one_does(
 
 @pytest.mark.spec("KVS-3", "TKV-5")
 @given(rows=_stamped)
+@example(rows=[(b"a", b"v", 5), (b"b", None, 9)])  # the highest time is that of a deletion
 def test_many_values_are_stamped_as_each_one(
     rows: Sequence[tuple[bytes, bytes | None, int | None]],
 ) -> None:

@@ -124,3 +124,18 @@ def test_changes_of_another_kind_are_refused(tmp_path: Path) -> None:
             versions.replay(Changes([b"k"], [b"v"]))
         with pytest.raises(ValueError, match="carry no times"):
             versions.load(Changes([b"k"], [b"v"]))
+
+
+@pytest.mark.spec("COM-31", "COM-33")
+def test_what_is_replayed_replaces_what_was_put_before() -> None:
+    """Windows that wait under their start are older than a change that is replayed after them."""
+    engine = load_backend("memory").open("unused")
+    window = ss.Window("w", retention_ms=RETENTION_MS, window_size_ms=10)
+    with open_on_engine(engine, window) as store:
+        for key in (b"a", b"b", b"c"):
+            store.put(key, b"put", 20)
+
+        store.replay(Changes([b"b"], [b"replayed"], [20]))
+        store.commit({})
+
+        assert [store.fetch(key, 20) for key in (b"a", b"b", b"c")] == [b"put", b"replayed", b"put"]

@@ -2,7 +2,13 @@
 
 import pytest
 
+from statestores.registry import load_backend
 from statestores.semantics.expiry.sweep_rate import SweepRate
+from statestores.semantics.rows.layout import DATA
+from statestores.semantics.rows.progress import Progress
+from statestores.semantics.timestamped.expiry import Sweep
+from statestores.semantics.timestamped.rows import stamped_row
+from statestores.spi import Durability
 
 LEAST, MOST = 0.5, 3.0
 
@@ -97,3 +103,28 @@ def test_what_a_failed_commit_was_granted_and_learned_is_forgotten(rate: SweepRa
     rate.learn(15, is_pass_over=True)
     # Twenty of 22 rows; with the 30, of which nothing is left, it would be seven eighths.
     assert rate.factor == 3 * 20 / 22
+
+
+@pytest.mark.spec("TTL-8")
+def test_a_commit_is_granted_rows_once_however_often_it_sweeps() -> None:
+    """Who asks for its changes, and commits then, sweeps twice; the rows are looked at for one."""
+    removed = []
+    for times in (1, 3):
+        with load_backend("memory").open("unused") as engine:
+            rows: dict[bytes, bytes | None] = {
+                DATA + b"%04d" % number: stamped_row(b"v", 0) for number in range(2_000)
+            }
+            engine.apply(rows, Durability.PROCESS_CRASH)
+            sweep = Sweep(10, 0)
+            progress = Progress(floor_ms=0, pass_floor_ms=0, cursor=DATA)
+            gone = 0
+            for _ in range(8):
+                pending: dict[bytes, bytes | None] = {}
+                sweep.begin_commit()
+                for _ in range(times):
+                    sweep.run(engine, pending, progress, horizon_ms=50)
+                engine.apply(pending, Durability.PROCESS_CRASH)
+                gone += len(pending)
+            removed.append(gone)
+
+    assert removed[0] == removed[1] > 0

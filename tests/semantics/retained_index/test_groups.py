@@ -338,3 +338,23 @@ def test_rows_of_two_spans_are_not_in_one_group(engine: Engine, specification: A
 
     assert index_of(engine) == ([58], 2)
     check(engine)
+
+
+@pytest.mark.spec("LAY-30", "WIN-18")
+def test_what_a_read_gathers_is_named_by_its_spans(engine: Engine) -> None:
+    """Columns of two spans became rows when a range was read: together they would go too early."""
+    keys = [b"%02d" % number for number in range(20)]
+    with opened(engine) as store:
+        for start in (50, 150):
+            store.put_many(keys, [b"v"] * 20, [start] * 20)
+        assert len(list(store.fetch_all(first_ms=0, last_ms=200))) == 40
+        store.commit({})
+        assert index_of(engine) == ([20, 20], 0)
+
+        for _ in range(2):
+            store.put(b"late", b"v", 140 + RETENTION_MS)
+            store.commit({})
+
+    check(engine)
+    with opened(engine) as store:
+        assert [each.key for each in store.fetch_all(first_ms=150, last_ms=150)] == keys
