@@ -35,7 +35,7 @@ class Finding:
 
     check: str
     """What was checked: store, changelog, snapshot, native snapshot, engine, rows, content,
-    partition."""
+    partition, task commit, task."""
 
     path: Path | str
     """Where it is: a path, or a name in an object store."""

@@ -22,6 +22,7 @@ from statestores.verification.files import check_changelog, check_native, check_
 from statestores.verification.findings import Finding, Status
 from statestores.verification.object_roots import check_object_root
 from statestores.verification.partition_checks import check_partition
+from statestores.verification.task_records import check_task_records
 
 
 def verify(
@@ -72,7 +73,10 @@ def check_location(
     with_engine: bool = True,
     progress: ProgressCallback | None = None,
 ) -> Iterator[Finding]:
-    """Check *location* as `verify` does; of a state root these *stores*, by default its own."""
+    """Check *location* as `verify` does; of a state root these *stores*, by default its own.
+
+    What tasks keep beside their stores is looked at with all stores of a root, not with some.
+    """
     meter = Meter(progress)
     match location:
         case Root():
@@ -82,6 +86,8 @@ def check_location(
                     yield from check_partition(
                         partition, options, with_engine=with_engine, meter=meter
                     )
+            if stores is None and location.store is None:
+                yield from check_task_records(location.root)
         case Partition():
             yield from check_partition(location, options, with_engine=with_engine, meter=meter)
         case ChangelogDirectory():

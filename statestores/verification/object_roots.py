@@ -17,18 +17,24 @@ from statestores.state_root import StateRoot
 from statestores.verification.findings import Finding, Status
 from statestores.verification.placement import check_placement
 from statestores.verification.replayed_content import difference_from_log, judged_for
+from statestores.verification.task_records import check_task_records
 
 
 def check_object_root(
     root: StateRoot, stores: Iterable[str] | None = None, *, meter: Meter
 ) -> Iterator[Finding]:
-    """Check *stores* of *root*, by default all; yield a finding for each thing."""
+    """Check *stores* of *root*, by default all; yield a finding for each thing.
+
+    What tasks keep beside their stores is looked at with all stores, not with some.
+    """
     for name in sorted(root.stores) if stores is None else stores:
         store = _check_store(root, name)
         yield store
         if store.status is Status.OK:
             for number in range(root.store(name).partitions):
                 yield from _check_partition(root, name, number, meter)
+    if stores is None:
+        yield from check_task_records(root)
 
 
 def _check_store(root: StateRoot, name: str) -> Finding:

@@ -63,7 +63,7 @@ def verify(
             "--local names the engines of a state root in a directory; leave it out for a URL"
         )
     location = None if is_url else locate_store(path, store, local)
-    stores = choose_stores(location, store) if isinstance(location, Root) else None
+    stores = choose_stores(location, store) if isinstance(location, Root) and store else None
     findings = []
     with output.progress("verifying") as progress:
         for finding in (

@@ -99,6 +99,15 @@ _ALL = (
         None,
     ),
     Ailment(
+        "task-damaged",
+        _ERROR,
+        "what a task keeps beside its stores cannot be read, and the task cannot be opened: the "
+        "record of a commit that it has died in, or the names of the stores that it has written; "
+        "put what is named back from a backup. Without one, move it away: of a record, what the "
+        "changelogs do not have yet of that commit is lost",
+        None,
+    ),
+    Ailment(
         "changelog-damaged",
         _ERROR,
         "changes from the damage on cannot be read, by a restore neither; stop the application "

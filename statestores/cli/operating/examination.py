@@ -10,6 +10,7 @@ from statestores.arrow.progress import ProgressCallback
 from statestores.changelog import ChangelogReader
 from statestores.cli.operating.partition_lag import Condition, PartitionLag, lag_of
 from statestores.cli.operating.symptoms import Diagnosis, Symptom
+from statestores.cli.operating.task_examination import damaged_tasks
 from statestores.errors import (
     MissingDriverError,
     StateStoreError,
@@ -91,6 +92,7 @@ class Examination:
             yield wrong("no-stores", self.root, "it is empty")
         for name in sorted(state.stores):
             yield from self._store(wrong, location, name)
+        yield from damaged_tasks(wrong, state)
         yield from self._strangers(wrong, state)
 
     def _alone(self, wrong: Diagnosis, store: Partition) -> Iterator[Symptom]:

@@ -23,6 +23,7 @@ from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot
 from statestores.tasks.commits.commit_record import (
+    RecordedCommit,
     RecordedPart,
     read_record,
     write_record,
@@ -30,7 +31,9 @@ from statestores.tasks.commits.commit_record import (
 from statestores.tasks.commits.directory_record import read_directory
 from statestores.tasks.commits.task_outputs import OutputFiles, TaskOutputs
 
-_RECORD = "commit"
+RECORD_NAME = "commit"
+"""The record, in the directory of the task."""
+
 _UNFINISHED = "commit.tmp"
 _DONE = "commit.done"
 
@@ -66,7 +69,7 @@ def record_commit(
     write_record(unfinished, changes, position, emitted)
     reach("task.recording")
     with reporting("write", directory):
-        unfinished.rename(directory / _RECORD)
+        unfinished.rename(directory / RECORD_NAME)
         if durability is Durability.POWER_LOSS:
             make_durable(directory)
     return Recorded(emitted, changes)
@@ -79,7 +82,20 @@ def is_recorded(directory: Path) -> bool:
         StorageError: It cannot be told.
     """
     with reporting("read", directory):
-        return (directory / _RECORD).exists()
+        return (directory / RECORD_NAME).exists()
+
+
+def recorded_commit(directory: Path, root: StateRoot) -> RecordedCommit | None:
+    """Return the commit that is recorded in *directory*, that of a task; ``None`` without one.
+
+    Raises:
+        StoreCorruptedError: The record is damaged (TSK-10).
+        UnsupportedFormatError, StorageError: It cannot be read.
+    """
+    record = directory / RECORD_NAME
+    with reporting("read", record):
+        is_directory = record.is_dir()
+    return read_directory(record, root) if is_directory else read_record(record, root)
 
 
 def forget_commit(directory: Path) -> None:
@@ -88,7 +104,7 @@ def forget_commit(directory: Path) -> None:
     Raises:
         StorageError: It cannot be removed.
     """
-    record = directory / _RECORD
+    record = directory / RECORD_NAME
     with reporting("remove", record):
         try:
             record.unlink()
@@ -122,8 +138,8 @@ def finish_commit(
     """
     with reporting("remove", directory):
         _remove_leftovers(directory)
-    record = directory / _RECORD
-    recorded = read_directory(record, root) if record.is_dir() else read_record(record, root)
+    record = directory / RECORD_NAME
+    recorded = recorded_commit(directory, root)
     if recorded is None:
         return
     parts = recorded.parts
