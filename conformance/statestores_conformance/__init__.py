@@ -15,6 +15,9 @@ The package itself is the plugin, so that pytest rewrites the assertions of all 
 `backend` first: each class names the parts that it is made of.
 """
 
+import statestores_conformance.loading  # noqa: F401  # before what takes a second to load
+
+# isort: split
 from statestores_conformance.backend import BackendTests
 from statestores_conformance.engine.suite import EngineTests
 from statestores_conformance.faults.store_crash_tests import StoreCrashTests

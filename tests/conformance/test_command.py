@@ -150,6 +150,57 @@ def _child_of(run: "subprocess.Popen[str]") -> tuple[Path, Path]:
     pytest.fail("the run ended before it had started anything")
 
 
+_SIGNALLED = """
+import os, sys
+
+class Slow:
+    def find_spec(self, name, path, target=None):
+        if name == "statestores_conformance.plugin":
+            os.kill(os.getpid(), int(os.environ["SIGNALLED_BY"]))
+
+sys.meta_path.insert(0, Slow())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda each: each.name)
+def test_a_signal_while_it_is_loaded_ends_it_quietly(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    """Control-C in the first second printed a traceback of an import, and the code was -2.
+
+    Python loads the package before it runs its `__main__`, which had nothing to say then.
+    """
+    (tmp_path / "sitecustomize.py").write_text(_SIGNALLED)
+    ended = subprocess.run(
+        [sys.executable, "-m", "statestores_conformance", "memory"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "SIGNALLED_BY": str(int(number))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (128 + number, "", "")
+
+
+def test_who_loads_it_as_a_plugin_keeps_its_signals(tmp_path: Path) -> None:
+    """Only a program of its own ends as the suite does."""
+    code = (
+        "import signal, statestores_conformance as _; "
+        "print(signal.getsignal(2) is signal.default_int_handler, signal.getsignal(15) == 0)"
+    )
+    (tmp_path / "other.py").write_text(code)
+    for call in (["-c", code], ["-m", "other"]):
+        loaded = subprocess.run(
+            [sys.executable, *call],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+        assert loaded.stdout == "True True\n"
+
+
 @pytest.mark.parametrize(
     "number",
     [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGINT],
