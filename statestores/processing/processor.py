@@ -86,11 +86,16 @@ def check_supply(supply: object, kind: type | None = None) -> None:
 
 
 def declared_stores(processor: object) -> tuple[StoreSpecification[Any, Any], ...]:
-    """Return the stores that a processor's class declares as attributes."""
+    """Return the stores that a processor's class declares as attributes (PRC-107).
+
+    An attribute of a subclass takes the place of that of the same name, whatever the store's name.
+    """
     cls = processor if isinstance(processor, type) else type(processor)
-    found: dict[str, StoreSpecification[Any, Any]] = {}
+    attributes: dict[str, object] = {}
     for each in reversed(cls.__mro__):
-        for value in vars(each).values():
-            if isinstance(value, StoreSpecification):
-                found[value.name] = value
+        attributes |= vars(each)
+    found: dict[str, StoreSpecification[Any, Any]] = {}
+    for value in attributes.values():
+        if isinstance(value, StoreSpecification):
+            found[value.name] = value
     return tuple(found.values())

@@ -188,7 +188,12 @@ def check_upgrade(before: Description, after: Description) -> None:
     """
     found = differences(before, after)
     if found:
+        advice = "Give the steps their old names with name=..., or reset the state first"
+        if any(name not in after["stores"] for name in before["stores"]):
+            advice += (
+                "; a store of a base class of a processor, whose attribute a subclass overrides, "
+                "stays if the subclass has it by another attribute, as in `kept_before = Base.kept`"
+            )
         raise TopologyMismatchError(
-            "the topology does not fit the state that is here: " + "; ".join(found) + ". Give the "
-            "steps their old names with name=..., or reset the state first"
+            f"the topology does not fit the state that is here: {'; '.join(found)}. {advice}"
         )

@@ -1,0 +1,91 @@
+"""The stores that a processor's class declares, and those of its base classes."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import statestores as ss
+from statestores.errors import TopologyMismatchError
+from statestores.processing import LocalTopics, Processor, Record, Topic, Topology, run
+from statestores.processing.processor import declared_stores
+
+LINES = Topic("lines", key=ss.utf8, value=ss.utf8, partitions=1)
+
+pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
+
+
+def _run(topology: Topology, tmp_path: Path) -> Any:
+    return run(
+        topology,
+        state=tmp_path / "state",
+        topics=tmp_path / "topics",
+        until="idle",
+        backend="memory",
+    )
+
+
+def _append(tmp_path: Path, *keys: str) -> None:
+    with LocalTopics(tmp_path / "topics") as topics:
+        topics.topic(LINES).append(Record(key, key, at) for at, key in enumerate(keys))
+
+
+class _Counted(Processor[str, Any, str, Any]):
+    kept = ss.KeyValue("counted", key=ss.utf8, value=ss.int64)
+    names = ss.KeyValue("names", key=ss.utf8, value=ss.utf8)
+
+    def process(self, record: Record[str, Any]) -> None:
+        self.store(self.kept).put(record.key, 1)
+
+
+class _Listed(_Counted):
+    kept = ss.KeyValue("listed", key=ss.utf8, value=ss.int64)
+
+
+class _Unnamed(_Listed):
+    names = None  # type: ignore[assignment]  # a processor without it
+
+
+class _ListedAfterBoth(_Listed):
+    kept_before = _Counted.kept
+
+
+def _processed(kind: type[Processor[str, Any, str, Any]]) -> Topology:
+    made = Topology("kept")
+    made.stream(LINES).process(kind, name="keep")
+    return made
+
+
+@pytest.mark.spec("PRC-107")
+def test_an_attribute_of_a_subclass_takes_the_place_of_a_store() -> None:
+    """A user's subclass kept its rows in another store, and had that of its base class as well.
+
+    Nothing in the subclass could name it, and it was opened, restored and served, always empty:
+    stores were collected by their own names, and not by those of the attributes.
+    """
+    found = {
+        kind: [store.name for store in declared_stores(kind)]
+        for kind in (_Counted, _Listed, _Unnamed, _ListedAfterBoth)
+    }
+
+    assert found == {
+        _Counted: ["counted", "names"],
+        _Listed: ["listed", "names"],
+        _Unnamed: ["listed"],
+        _ListedAfterBoth: ["listed", "names", "counted"],
+    }
+
+
+@pytest.mark.spec("PRC-107", "PRC-6")
+def test_a_state_with_the_store_of_a_base_class_says_how_to_go_on(tmp_path: Path) -> None:
+    """Nothing is lost: the subclass declares the store by another attribute."""
+    _append(tmp_path, "a")
+    _run(_processed(_ListedAfterBoth), tmp_path)  # what an earlier release made of _Listed
+    with pytest.raises(TopologyMismatchError, match=r"store 'counted' is gone.*another attribute"):
+        _run(_processed(_Listed), tmp_path)
+    _append(tmp_path, "b")
+    _run(_processed(_ListedAfterBoth), tmp_path)
+    with ss.open_logged_store(ss.StateRoot.open(tmp_path / "state"), "listed", 0) as listed:
+        kept = dict(listed.store.range())
+
+    assert kept == {"a": 1, "b": 1}
