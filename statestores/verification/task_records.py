@@ -23,7 +23,7 @@ _WRITTEN = "task"
 
 
 def check_task_records(root: StateRoot) -> Iterator[Finding]:
-    """Check what the tasks of *root* keep; yield a finding for each thing that is there (TSK-27).
+    """Check what the tasks of *root* keep; yield a finding for each thing that is there (TSK-22).
 
     Nothing is changed, carried out or locked. A task that has ended all its commits has no record.
     """

@@ -95,7 +95,7 @@ def _codes(place: str) -> dict[str, Any]:
     return {each["code"]: each for each in symptoms}
 
 
-@pytest.mark.spec("TSK-27")
+@pytest.mark.spec("TSK-22")
 def test_a_record_that_is_whole_is_said_and_carried_out_by_nobody(place: str) -> None:
     """By the opening alone, and afterwards there is nothing to say."""
     found = [_of_tasks(place) for _ in range(2)]
@@ -114,7 +114,7 @@ def _local(place: str) -> dict[str, Any]:
     return {} if ss.StateRoot.open(place).storage is None else {"local_directory": "unused"}
 
 
-@pytest.mark.spec("TSK-27")
+@pytest.mark.spec("TSK-22")
 def test_a_damaged_record_is_found_by_whatever_looks_for_damage(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,7 +149,7 @@ def _of_store(place: str, name: str) -> list[str]:
     return [each["check"] for each in checks if each["status"] != "ok"]
 
 
-@pytest.mark.spec("TSK-27")
+@pytest.mark.spec("TSK-22")
 def test_a_record_of_a_later_release_is_said_to_be_one(place: str) -> None:
     """It is no damage, and what helps is another release."""
     _change(place, _date_ahead)
@@ -165,7 +165,7 @@ def _date_ahead(data: bytearray) -> None:
     data[:] = pack_record({**record.content, "format": 99}, [record.data[record.parts_at :]])
 
 
-@pytest.mark.spec("TSK-27")
+@pytest.mark.spec("TSK-22")
 @pytest.mark.parametrize("place", ["directory"], indirect=True)
 def test_records_of_earlier_releases_and_names_of_stores_are_looked_at(place: str) -> None:
     """A record was a directory; and `written.json` keeps a task from being opened as well."""
