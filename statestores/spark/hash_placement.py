@@ -5,7 +5,7 @@ column with a number for each store partition, chosen so that Spark's hash of it
 then the shuffle gives every task the rows of exactly one partition, and every partition a task.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ import pyarrow as pa
 from statestores.errors import InvalidArgumentError
 from statestores.partitioning import partitioner_by_name
 from statestores.serdes.raw_serde import serde_or_raw
+from statestores.spark.map_batches import BatchFunction, map_batches
 from statestores.spi.specification import StoreSpecification
 
 if TYPE_CHECKING:
@@ -73,11 +74,7 @@ class Placement:
         return shuffled(frame, self.rows, self.partitions)
 
 
-def shuffled(
-    frame: "DataFrame",
-    placed: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-    partitions: int,
-) -> "DataFrame":
+def shuffled(frame: "DataFrame", placed: BatchFunction, partitions: int) -> "DataFrame":
     """Return the rows of *frame*, those of a store partition in one task, with their places.
 
     *placed* gives the places: to batches a column that `with_places` has made.
@@ -85,7 +82,7 @@ def shuffled(
     from pyspark.sql.types import IntegerType, StructType  # noqa: PLC0415  # see the package
 
     schema = StructType([*frame.schema.fields]).add(PLACE_COLUMN, IntegerType())
-    return frame.mapInArrow(placed, schema).repartition(partitions, PLACE_COLUMN)
+    return map_batches(frame, placed, schema).repartition(partitions, PLACE_COLUMN)
 
 
 def with_places(batch: pa.RecordBatch, chosen: pa.Array, partitions: int) -> pa.RecordBatch:

@@ -177,6 +177,22 @@ def test_times_without_a_zone_are_in_that_of_the_session(spark: SparkSession, st
     assert found == {("1970-01-01 01:00:04", 1.3), ("1970-01-01 00:00:04", None)}
 
 
+def test_a_column_may_have_a_dot_in_its_name(spark: SparkSession, state: Path) -> None:
+    """As columns of files with a header have; PySpark took it for a field of a struct.
+
+    Most such DataFrames failed with an error of Spark's that the caller could not help, and so did
+    those with a backtick. The struct here has a field that the dotted name finds.
+    """
+    orders = spark.sql(
+        "SELECT named_struct('key', 'wrong') AS order, 'EUR' AS `order.key`, 'x' AS `a``b`, "
+        "timestamp_ntz'1970-01-01 00:00:04' AS `sold.at`"
+    )
+    joined = temporal_join(orders, state, on="order.key", at="sold.at", value_name="the.rate")
+
+    assert joined.columns == [*orders.columns, "the.rate", "valid_from"]
+    assert joined.drop("valid_from").collect() == [(*orders.collect()[0], 1.3)]
+
+
 def test_a_batch_sees_the_table_as_it_was(orders: DataFrame, state: Path, rows_of: RowsOf) -> None:
     """When the join was made, however often it is computed."""
     joined = temporal_join(orders, state, on="key", at="time_ms")

@@ -15,6 +15,7 @@ from statestores.semantics.every_kind.arguments import check_time
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.hash_placement import PLACE_COLUMN, Placement
 from statestores.spark.local_copy import CopyOptions
+from statestores.spark.map_batches import map_batches
 from statestores.spark.session.name_routing import is_connect
 from statestores.spark.session.query_session import query_id
 from statestores.spark.session.sendable import check_sendable
@@ -65,7 +66,8 @@ class Operator:
 
         def compute(task: StatefulTask) -> Sequence[TaskResult]:
             try:
-                rows = self._placement.shuffled(frame).mapInArrow(task.run, "result string")
+                placed = self._placement.shuffled(frame)
+                rows = map_batches(placed, task.run, "result string")
                 return [TaskResult.from_json(row.result) for row in rows.collect()]
             except BaseException:
                 self._batches.give_up(batch)

@@ -23,6 +23,7 @@ from statestores.spark.copied_partition import copied_partition
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.hash_placement import PLACE_COLUMN, Placement, partition_of
 from statestores.spark.local_copy import CopyOptions, local_copy
+from statestores.spark.map_batches import map_batches, quoted
 from statestores.spark.session.worker_python import check_worker_python
 from statestores.spark.stateful_functions.output import declared_schema
 from statestores.spark.temporal.pins import TablePins, table_ends
@@ -224,9 +225,8 @@ def temporal_join(
     placement = Placement(
         specification=specification, partitions=entry.partitions, key=on, keeps_nulls=True
     )
-    joined = placement.shuffled(frame).mapInArrow(
-        join.run, schema.add(valid_from_name, TimestampType())
-    )
+    schema = schema.add(valid_from_name, TimestampType())
+    joined = map_batches(placement.shuffled(frame), join.run, schema)
     return joined.drop(AT_COLUMN) if at == AT_COLUMN else joined
 
 
@@ -239,7 +239,7 @@ def _with_instants(frame: "DataFrame", at: str) -> "tuple[DataFrame, str]":
         return frame, at  # which the join says
     if not isinstance(frame.schema[at].dataType, TimestampNTZType):
         return frame, at
-    return frame.withColumn(AT_COLUMN, frame[at].cast("timestamp")), AT_COLUMN
+    return frame.withColumn(AT_COLUMN, frame[quoted(at)].cast("timestamp")), AT_COLUMN
 
 
 def _check_names(frame: "DataFrame", *added: str) -> None:

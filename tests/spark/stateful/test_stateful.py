@@ -83,6 +83,31 @@ def test_rows_are_dictionaries(spark: SparkSession, tmp_path: Path, words: Path)
     assert {"word": "", "count": None} in files.rows()[1]
 
 
+def test_a_key_column_may_have_a_dot_in_its_name(
+    spark: SparkSession, tmp_path: Path, words: Path
+) -> None:
+    """Each micro-batch failed: PySpark took the name for a field of a column ``the``."""
+
+    def by_row(rows: Iterator[dict[str, Any]], stores: OpenStores) -> Iterator[dict[str, Any]]:
+        for row in rows:
+            stores["counts"].put(row["the.word"], 1)
+            yield {"of.word": row["the.word"]}
+
+    stream = word_count(
+        stream_of(spark, words).withColumnRenamed("word", "the.word"),
+        tmp_path / "state",
+        key="the.word",
+        output_schema="`of.word` string",
+        function=by_row,
+        by="rows",
+    )
+    files = Files(tmp_path / "out")
+    run(start(stream, tmp_path / "checkpoint", files))
+
+    assert state_of(tmp_path / "state") == dict.fromkeys(WORDS, 1)
+    assert {row["of.word"] for row in files.rows()[2]} == set(WORDS)
+
+
 def test_what_fails_once_counts_once(spark: SparkSession, tmp_path: Path, words: Path) -> None:
     """A task that raises, and a worker that is killed when it has computed: Spark tries again."""
 
