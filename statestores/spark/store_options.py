@@ -118,8 +118,8 @@ def check_options(
             continue  # with the schema of the column, which is checked as that
         if wanted is not None and wanted != actual:
             raise InvalidOptionError(
-                f"the option {option!r} says {wanted!r}, and the store {specification.name!r} was "
-                f"created with {actual!r}, which never changes; leave the option out"
+                f"the option {option!r} says {wanted!r}, and the store {specification.name!r} has "
+                f"{actual!r}, which no write changes; leave the option out"
             )
 
 

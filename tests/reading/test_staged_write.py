@@ -37,6 +37,7 @@ from statestores.errors import (
 from statestores.logged_store import open_logged_store
 from statestores.partitioning import partitioner_by_name
 from statestores.reading.partition_reader import end_offsets
+from statestores.resharding import reshard
 from statestores.staging.staged_rows import StagedFile, StagedWriter, staged_batches
 from statestores.staging.staged_write import discard, publish, stage, write_at_once
 from statestores.staging.unfinished_write import finish_staged_writes
@@ -95,6 +96,23 @@ def test_rows_of_attempts_that_failed_are_ignored(root: ss.StateRoot) -> None:
 
     assert content(root) == OLD | {b"good": b"1"}
     assert leftovers(root) == set()
+
+
+def test_rows_staged_beside_partitions_that_were_replaced_are_missed(root: ss.StateRoot) -> None:
+    """A write that merges, overtaken by two reshards, was told to look at its file system.
+
+    What it had staged went with the old partitions. Nothing of it is there, and it can be repeated.
+    """
+    rows = [staged(root, "w", "t0", NEW.items())]
+    for partitions in (PARTITIONS + 1, PARTITIONS):
+        reshard(ss.StateRoot.open(root.path), "counts", partitions)
+    now = ss.StateRoot.open(root.path)
+
+    with pytest.raises(StoreNotFoundError, match="replaced since it was staged, by a reshard or"):
+        publish(now, "counts", "w", rows)
+    assert content(now) == OLD
+    publish(now, "counts", "w", [staged(now, "w", "t1", NEW.items())])
+    assert content(now) == OLD | NEW
 
 
 def test_a_partition_in_other_hands_changes_nothing(root: ss.StateRoot) -> None:

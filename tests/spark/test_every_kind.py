@@ -261,5 +261,5 @@ def test_what_a_kind_does_not_have_is_refused(spark: SparkSession, root: str, ki
     with pytest.raises(AnalysisException, match=f"'s' is a {specification.kind} store"):
         load(spark, root, asOf="1")
     changed = {"ttl": "2h"} if kind in LAST_OF_A_KEY else {"retention": "2h"}
-    with pytest.raises(AnalysisException, match="which never changes"):
+    with pytest.raises(AnalysisException, match="which no write changes"):
         save(frame, root, **changed)

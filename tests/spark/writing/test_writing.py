@@ -175,12 +175,12 @@ def test_a_null_key_fails_the_job(spark: SparkSession, root: str) -> None:
 
 
 def test_options_that_contradict_the_store_are_refused(spark: SparkSession, root: str) -> None:
-    """What a store is never changes."""
+    """A write does not change what a store is; what is said of it may be left out."""
     frame = spark.createDataFrame([("a", 1)], "key string, value long")
     save(frame, root, numPartitions=2, valueSerde="int64_sorted")
     save(frame, root, numPartitions=2, storeKind="key-value")
 
-    with pytest.raises(AnalysisException, match="created with 2, which never changes"):
+    with pytest.raises(AnalysisException, match="has 2, which no write changes"):
         save(frame, root, numPartitions=3)
 
 
