@@ -15,12 +15,9 @@ from statestores.object_log.view import View
 from statestores.reading.partition_places import ObjectPartition, PartitionPlace
 from statestores.reading.partition_reader import PartitionReader
 from statestores.resharding.operators import settled_operators
-from statestores.resharding.refusals import (
-    refuse_recorded_batches,
-    refuse_recorded_commits,
-    refuse_records,
-)
+from statestores.resharding.refusals import refuse_recorded_batches, refuse_records
 from statestores.spi.offsets import Position, TopicPartition
+from statestores.staging.recorded_commits import refuse_recorded_commits
 from statestores.staging.staged_write import publishing
 from statestores.staging.write_intent import read_intent
 from statestores.state_root import StateRoot

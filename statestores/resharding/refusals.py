@@ -16,6 +16,7 @@ from statestores.root_document import (
     Placement,
     StoreEntry,
 )
+from statestores.staging.recorded_commits import refuse_recorded_commits
 from statestores.staging.write_intent import read_intent
 from statestores.state_root import StateRoot
 from statestores.storage import Found, ObjectStorage
@@ -60,23 +61,6 @@ def check_request(root: StateRoot, store: str, partitions: int, *, in_place: boo
     if root.storage is None:
         refuse_recorded_commits(root.path)
     return entry
-
-
-def refuse_recorded_commits(root: Path) -> None:
-    """Accept a root whose tasks have ended every commit that they began.
-
-    That holds only as long as nobody can commit: who asks without the fence asks again in it.
-
-    Raises:
-        InvalidArgumentError: One has died in the middle of a commit.
-    """
-    unfinished = sorted((root / TASKS_DIRECTORY).glob("*/commit"))
-    if unfinished:
-        raise InvalidArgumentError(
-            f"the task {unfinished[0].parent.name!r} has recorded a commit that its stores do not "
-            f"have yet ({str(unfinished[0])!r}); open the task once, which ends it, and then "
-            "try again"
-        )
 
 
 def refuse_records(storage: ObjectStorage, store: str) -> None:

@@ -29,10 +29,11 @@ from statestores.failpoints import reach
 from statestores.files.durable_directory import make_durable
 from statestores.resharding.left_over import remove_left_over
 from statestores.resharding.next_generation import next_generation, note_batches
-from statestores.resharding.refusals import refuse_recorded_batches, refuse_recorded_commits
+from statestores.resharding.refusals import refuse_recorded_batches
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
 from statestores.staging.next_sequence import numbers_duplicates
+from statestores.staging.recorded_commits import refuse_recorded_commits
 from statestores.staging.sorted_rows import SortedPart, SortedRows, check_sorted, sorted_streams
 from statestores.staging.staged_rows import StagedFile, in_frames, staged_batches
 from statestores.staging.staged_write import Publisher, StagedRows

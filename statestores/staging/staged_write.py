@@ -41,6 +41,7 @@ from statestores.staging.committed_write import (
     writing,
 )
 from statestores.staging.next_sequence import next_sequence, numbers_duplicates
+from statestores.staging.recorded_commits import refuse_recorded_commits
 from statestores.staging.staged_rows import StagedFile, StagedWriter, check_staged
 from statestores.staging.unfinished_write import check_has_write
 from statestores.staging.write_intent import (
@@ -234,6 +235,7 @@ def publishing(root: StateRoot, store: str) -> Iterator[Publisher]:
         StoreNotFoundError: There is no such store.
         StoreReshardedError: It has other partitions since *root* was opened.
         StoreLockedError: Another writer has a partition open, or publishes at this moment.
+        InvalidArgumentError: A task has died in the middle of a commit of the store (TSK-10).
         StoreCorruptedError, StorageError: A changelog is damaged, or the disk failed.
     """
     directories = partitions_of(root, store)
@@ -249,6 +251,7 @@ def publishing(root: StateRoot, store: str) -> Iterator[Publisher]:
             for number, partition in directories.items()
         }
         check_has_write(directory, previous, {n: log.end_offset for n, log in opened.items()})
+        refuse_recorded_commits(root.path, store)  # with the locks that a task would have
         yield Publisher(directories, specification, previous.batches if previous else {}, opened)
 
 
@@ -279,7 +282,8 @@ def publish(
 
     Raises:
         StoreNotFoundError: There is no such store, or a staged file is gone.
-        InvalidArgumentError: The mode is unknown, or rows of another write are among *staged*.
+        InvalidArgumentError: The mode is unknown, or rows of another write are among *staged*; or a
+            task has died in the middle of a commit of the store, and has to be opened first.
         StoreLockedError: Another writer was there for *timeout_ms*; 0 tries once.
         StoreCorruptedError, StorageError: A staged file is damaged, or the disk failed.
     """
