@@ -85,8 +85,10 @@ class Writer(Protocol):
             InstanceFencedError, BrokerError: It has not, or does not say.
         """
 
-    def commit_offsets(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
+    def commit_offsets(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> bool:
         """Commit *offsets* where they are not part of `commit`, which they follow.
+
+        Returns whether the group has them; if not, they are to be committed again (KFK-47).
 
         Raises:
             InstanceFencedError: The group has given up this member: others repeat the records.
@@ -268,8 +270,9 @@ class TransactionalWriter(Producing):
     def confirm(self, committed: Mapping[TopicPartition, int], consumer: Consumer) -> None:
         """Do nothing: the transaction of another one is refused."""
 
-    def commit_offsets(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
+    def commit_offsets(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> bool:
         """Do nothing: they were part of the transaction."""
+        return True
 
     def abort(self) -> None:
         """See `Writer.abort`."""

@@ -112,7 +112,8 @@ class AssignedTasks:
         except BaseException:
             stores.close()
             raise
-        task.has_uncommitted_beginnings = restore.must_say_beginnings
+        if restore.must_say_beginnings:
+            task.told = {}
         self.running[key] = task
         for place, offset in restore.next_offsets.items():
             self.by_place[place] = task
@@ -184,13 +185,15 @@ class AssignedTasks:
             self._write_changes(dirty, consumer)
             reach("kafka.changes-written")
             self._writer.commit(offsets, consumer)
-            self._writer.commit_offsets(offsets, consumer)
+            is_told = self._writer.commit_offsets(offsets, consumer)
         except TransactionAbortedError as error:
             self.roll_back(dirty, error, wall_ms)
             return False
         reach("kafka.committed")
         for task in dirty:
             task.commit_stores()
+            if is_told:
+                task.told = dict(task.committed)
             reach("kafka.store-committed")
         self._aborts_in_a_row = 0
         ended_ns = perf_counter_ns()
@@ -244,10 +247,10 @@ class AssignedTasks:
         }
 
     def offsets_of(self, topics: Iterable[str]) -> dict[TopicPartition, int]:
-        """Return the committed next offsets of the partitions of *topics* that are read here."""
+        """Return the next offsets that the group has of the partitions of *topics* read here."""
         names = set(topics)
         return {
-            place: task.committed[place]
+            place: task.told[place]
             for place, task in self.by_place.items()
-            if place.topic in names
+            if place.topic in names and place in task.told
         }

@@ -46,8 +46,8 @@ class KafkaTask(Closing):
         """The next offset of each partition after what waits or was processed."""
         self.committed = dict(next_offsets)
         """The next offset of each partition after the last commit."""
-        self.has_uncommitted_beginnings = False
-        """Whether the group has yet to be told where the task began."""
+        self.told = dict(next_offsets)
+        """Of that, what the group has; nothing where it has yet to be told where the task began."""
         self.counts = TaskCounts()
         tags = {"task-id": f"{self.part.name}_{stores.partition}"}
         self.meter = TaskMeter(self.counts, tags)
@@ -135,10 +135,10 @@ class KafkaTask(Closing):
 
     @property
     def has_uncommitted(self) -> bool:
-        """Whether anything happened since the last commit."""
+        """Whether anything happened since the last commit, or the group lacks offsets of it."""
         return bool(
             self.uncommitted
-            or self.has_uncommitted_beginnings
+            or self.told != self.committed
             or self._writer.has_emitted
             or self.stores.has_pending_writes
         )
@@ -174,7 +174,6 @@ class KafkaTask(Closing):
         self.stores.commit(self._position, self._writer.markers)
         self.runtime.committed()
         self.committed = dict(self.processed)
-        self.has_uncommitted_beginnings = False
         self.uncommitted = 0
         self._writer.has_emitted = False
 

@@ -94,11 +94,12 @@ class PlainWriter(Producing):
         """See `Writer.confirm`."""
         self._confirmation.ask(committed, consumer)
 
-    def commit_offsets(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:
+    def commit_offsets(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> bool:
         """See `Writer.commit_offsets`. What cannot be committed for now is with the next ones."""
         failure = self._confirmation.commit(offsets, consumer)
         if failure is not None:
             CLIENT_LOGGER.warning("consumed offsets could not be committed: %s", failure)
+        return failure is None
 
     def abort(self) -> None:
         """Forget failures; what was written stays."""
