@@ -66,15 +66,17 @@ def break_seal(file: Path) -> None:
     Raises:
         OSError: It cannot be removed.
     """
-    # Opened before, so that a process without files to open leaves the seal where it is.
-    directory = os.open(file.parent, os.O_RDONLY)
+    directory = None
     try:
+        # Before the rest, so that a process without files to open leaves the seal where it is.
+        directory = os.open(file.parent, os.O_RDONLY)
         file.with_name(SEAL).unlink()
         os.fsync(directory)
     except FileNotFoundError:
         return
     finally:
-        os.close(directory)
+        if directory is not None:
+            os.close(directory)
 
 
 def _has_log(file: Path) -> bool:
