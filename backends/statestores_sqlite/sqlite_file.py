@@ -7,7 +7,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any, cast
 from urllib.parse import quote
-from weakref import WeakMethod
+from weakref import WeakMethod, finalize
 from zlib import crc32
 
 from sqlalchemy import create_engine
@@ -31,6 +31,7 @@ from statestores_sqlite.failures import driver_error, translated
 from statestores_sqlite.file_readers import CheckedReader, SQLiteReader
 from statestores_sqlite.inspection import TABLE, check_length, check_rows, check_structure, damaged
 from statestores_sqlite.log_limit import LogLimit
+from statestores_sqlite.needed_log import NeededLog, check_log, keep_log, log_of, unmark_copy
 from statestores_sqlite.options import SQLiteOptions
 from statestores_sqlite.statements import Statements, create_table
 
@@ -86,6 +87,8 @@ class SQLiteFile(Database):
             self._options, self._memory = options.within_budget()
             _prepare(self._file)
             sealed = is_sealed(self._file)
+            if not sealed:
+                check_log(self._file)
             self._writer = self._open_writer(sealed=sealed)
         except BaseException as error:
             self._lock.release()
@@ -118,7 +121,7 @@ class SQLiteFile(Database):
 
     def _open_writer(self, *, sealed: bool) -> Connection:
         """Open the connection that writes, and create the table, or check what is there."""
-        writer = None
+        writer, had_log = None, log_of(self._file).exists()
         try:
             writer = self._engine.connect()
             with writer.begin():
@@ -137,9 +140,16 @@ class SQLiteFile(Database):
                 with closing(self.open_reader()) as reader:
                     check_rows(cast("CheckedReader", reader))  # since there are checksums
             break_seal(self._file)
+            self._needed_log = NeededLog(self._file, self._driver)
+            finalize(self, self._needed_log.forget)
+            # A file without checksums has no mark. An older release leaves it when it closes the
+            # file, and a file that has no seal either would look like one without its log.
+            self._to_be_marked = self.has_checksums
         except BaseException as error:
             if writer is not None:
                 writer.close()
+            if had_log:
+                keep_log(self._file)  # SQLite may have moved it, and the file has its mark
             if isinstance(error, self.errors):
                 raise self.translated(error) from driver_error(error)
             raise
@@ -199,6 +209,8 @@ class SQLiteFile(Database):
         try:
             # What an error or an interrupt has left of a batch: nobody else has seen it.
             driver.rollback()
+            if self._to_be_marked:
+                self._to_be_marked = not self._needed_log.mark()
             if self._synchronous is not durability:
                 # Outside a transaction: sqlite3 begins one at the first change.
                 driver.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}").close()
@@ -231,6 +243,7 @@ class SQLiteFile(Database):
             partial.mkdir(parents=True)
             with closing(self._engine.raw_connection()) as proxy:
                 proxy.cursor().execute("VACUUM INTO ?", (str(partial / FILE),)).close()
+            unmark_copy(partial / FILE)
             for path in (partial / FILE, partial):
                 make_durable(path)
             partial.rename(target)
@@ -252,7 +265,10 @@ class SQLiteFile(Database):
         # Each step may be repeated: what is closed has no rows to seal.
         try:
             sealing = self.has_checksums and self._has_rows()
+            unmarked = self._needed_log.unmark()
             self._writer.close()
+            if not unmarked:
+                self._needed_log.keep()
             if sealing:
                 seal(self._file)
         except self.errors as error:
@@ -284,7 +300,7 @@ def _prepare(file: Path) -> None:
 
     Beside an empty database file, SQLite removes a log as a leftover, with all that is in it.
     """
-    log = file.with_name(f"{file.name}-wal")
+    log = log_of(file)
     if not (file.exists() and file.stat().st_size) and log.exists() and log.stat().st_size:
         raise StoreCorruptedError(
             f"{str(file)!r} is gone or empty, and its log {log.name!r} is not; restore the store "

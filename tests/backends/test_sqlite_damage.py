@@ -1,10 +1,14 @@
 """What a SQLite file says of itself: checksums of rows and of the closed file, and damage."""
 
+import gc
 import random
 import shutil
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -17,7 +21,7 @@ pytest.importorskip("sqlalchemy", reason="the driver of the sqlite backend is no
 
 # Behind the skip, since these are the driver or import it.
 
-from statestores_sqlite import SQLiteEngine
+from statestores_sqlite import SQLiteEngine, sqlite_file
 from statestores_sqlite.clean_close import SEAL
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
@@ -73,6 +77,11 @@ def _copy(filled: Path, data: bytes, *, sealed: bool) -> Path:
     if sealed:
         shutil.copy(filled.parent / SEAL, copy)
     return copy
+
+
+def _content(directory: Path) -> dict[bytes, bytes]:
+    with SQLiteEngine.open(directory) as engine:
+        return dict(engine.scan(b""))
 
 
 class TestChecksums:
@@ -183,6 +192,121 @@ class TestChecksums:
         assert (filled.parent / SEAL).exists()
         with SQLiteEngine.open(filled.parent):
             assert not (filled.parent / SEAL).exists()
+
+
+class TestALogThatIsGone:
+    """SQLite takes a file without its log for all that there was."""
+
+    @pytest.mark.spec("ENG-48")
+    def test_a_copy_of_the_file_alone_is_refused(
+        self, engine: SQLiteEngine, directory: Path
+    ) -> None:
+        """As people back up a database: it opened as an empty store, and nothing was said.
+
+        Nothing is made beside it, so the log may still be put there.
+        """
+        engine.apply(_PAIRS, Durability.PROCESS_CRASH)
+        copy = directory.with_name("copy")
+        copy.mkdir()
+        shutil.copy(directory / "engine.db", copy)
+        for _ in range(2):
+            with pytest.raises(StoreCorruptedError, match="db-wal"):
+                SQLiteEngine.open(copy)
+
+            assert not (copy / "engine.db-wal").exists()
+
+        shutil.copy(directory / "engine.db-wal", copy)
+
+        assert _content(copy) == _PAIRS
+
+    @pytest.mark.spec("ENG-48")
+    def test_a_log_that_is_gone_after_a_checkpoint_is_refused(
+        self, engine: SQLiteEngine, directory: Path
+    ) -> None:
+        """Part of the batches is in the file by then, and looked like a whole store."""
+        engine.apply(_PAIRS, Durability.PROCESS_CRASH)
+        engine._database._driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[attr-defined]
+        engine.apply({b"later": b"v"}, Durability.PROCESS_CRASH)
+        copy = shutil.copytree(directory, directory.with_name("copy"))
+        (copy / "engine.db-wal").unlink()
+        with pytest.raises(StoreCorruptedError, match="db-wal"):
+            SQLiteEngine.open(copy)
+
+    @pytest.mark.spec("ENG-7", "ENG-48")
+    def test_a_process_may_die_at_each_step_of_the_mark(self, directory: Path) -> None:
+        """What is there at each line opens, with the batch or, before it was applied, without."""
+        copies: list[Path] = []
+
+        def copy(frame: FrameType, event: str, _: object) -> Any:
+            if not frame.f_code.co_filename.endswith("needed_log.py"):
+                return None
+            if event == "line":
+                copies.append(
+                    shutil.copytree(directory, directory.with_name(f"copy {len(copies)}"))
+                )
+            return copy
+
+        for batch in ({b"first": b"v"}, {b"second": b"v"}):
+            with SQLiteEngine.open(directory) as engine:
+                sys.settrace(copy)
+                try:
+                    engine.apply(dict(batch), Durability.PROCESS_CRASH)
+                    engine.close()
+                finally:
+                    sys.settrace(None)
+        states: tuple[dict[bytes, bytes], ...] = (
+            {},
+            {b"first": b"v"},
+            {b"first": b"v", b"second": b"v"},
+        )
+
+        assert len(copies) > len(states)
+        assert all(_content(each) in states for each in copies)
+
+    @pytest.mark.spec("ENG-18", "ENG-48")
+    @pytest.mark.parametrize("died", [False, True], ids=["its own", "a dead process's"])
+    def test_an_engine_that_nobody_closes_leaves_no_mark(
+        self, directory: Path, *, died: bool
+    ) -> None:
+        """SQLite moves the log and removes it, when the connection is collected."""
+        engine = SQLiteEngine.open(directory)
+        engine.apply(_PAIRS, Durability.PROCESS_CRASH)
+        left = shutil.copytree(directory, directory.with_name("left"))
+        if died:
+            engine.close()
+            engine = SQLiteEngine.open(left)
+        del engine
+        gc.collect()
+
+        assert not (left if died else directory).joinpath("engine.db-wal").exists()
+        assert _content(left if died else directory) == _PAIRS
+
+    @pytest.mark.spec("ENG-17", "ENG-48")
+    def test_an_opening_that_fails_leaves_a_log(
+        self, directory: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """SQLite moves and removes it there as well, and the next opening would miss it."""
+        with SQLiteEngine.open(directory) as engine:
+            engine.apply(_PAIRS, Durability.PROCESS_CRASH)
+            left = shutil.copytree(directory, directory.with_name("left"))
+
+        def interrupt(_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(sqlite_file, "check_rows", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                SQLiteEngine.open(left)
+
+        assert _content(left) == _PAIRS
+
+    @pytest.mark.spec("ENG-33", "ENG-48")
+    def test_a_checkpoint_has_no_mark(self, engine: SQLiteEngine, directory: Path) -> None:
+        """It is whole without a log, and nobody has sealed it."""
+        engine.apply(_PAIRS, Durability.PROCESS_CRASH)
+        engine.checkpoint(directory.with_name("copy"))
+
+        assert _content(directory.with_name("copy")) == _PAIRS
 
 
 class TestDamage:
