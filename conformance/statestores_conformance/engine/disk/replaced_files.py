@@ -136,7 +136,7 @@ class ReplacedFileTests(EngineFixtures):
     ) -> None:
         """Where one file with pairs is left of all, an engine that begins anew would remove it."""
         lives = _lives(engines, checking, open_engine, tmp_path)
-        for life in lives:
+        for life in (lives.first, lives.second, lives.left, lives.idle):
             for name, data in bytes_of(life.path).items():
                 if not life.has_pairs(data):
                     continue
@@ -145,9 +145,25 @@ class ReplacedFileTests(EngineFixtures):
                 (alone / name).write_bytes(data)
                 found = _content_or_error(alone, open_engine)
 
-                # Of a process that died, the rest of the content may be in what is gone.
+                # Of a process that died, the rest of the content may be in what is gone (ENG-48).
                 allowed = life.states[1:] if life is lives.left else life.states[-1:]
                 assert found in allowed or isinstance(found, StateStoreError), alone.name
+
+    @pytest.mark.spec("ENG-48", "ENG-28")
+    def test_a_file_that_a_living_engine_lost_is_never_a_hole(
+        self, engines: Engines, checking: Engine, open_engine: OpenEngine, tmp_path: Path
+    ) -> None:
+        """Somebody has copied a main file without its log, or cleaned up what ends in *.log*.
+
+        Also of an engine that was closed once, and before anything was moved from its log.
+        """
+        lives = _lives(engines, checking, open_engine, tmp_path)
+        for life in (lives.left, lives.left_again):
+            for damaged in _copies(life.path, f"lost by what was {life.path.name}", tmp_path):
+                damaged.file.unlink()
+                found = damaged.content_or_error(open_engine)
+
+                assert found == life.states[-1] or isinstance(found, StoreCorruptedError), damaged
 
     @pytest.mark.spec("ENG-47", "ENG-28")
     def test_a_file_that_is_put_back_is_read(
@@ -184,6 +200,8 @@ class _Lives(NamedTuple):
     """Opened again, and closed once more."""
     left: _Life
     """As a process leaves it that dies."""
+    left_again: _Life
+    """As one leaves it that has opened it for a second time."""
     idle: _Life
     """As one leaves it that has opened it for a third time, and dies before its first batch."""
 
@@ -201,6 +219,7 @@ def _lives(engines: Engines, engine: Engine, open_engine: OpenEngine, root: Path
         batch = {b"%02d" % (number * 7 % _BATCHES): chance.randbytes(_VALUE_BYTES)}
         engine.apply(batch, durability_of(engine))
         states.append(pairs_of(engine))
+    shutil.copytree(engines.path(), root / "left again")
     engine.close()
     third = shutil.copytree(engines.path(), root / "third life")
     with open_engine(third):
@@ -210,6 +229,7 @@ def _lives(engines: Engines, engine: Engine, open_engine: OpenEngine, root: Path
         first=_Life(root / "first life", before),
         second=_Life(engines.path(), states),
         left=_Life(root / "left", before),
+        left_again=_Life(root / "left again", states),
         idle=_Life(root / "idle", states),
     )
 
