@@ -17,7 +17,7 @@ from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.errors import StateStoreError
 from statestores.opening import backend_of, open_existing
 from statestores.reading.locations import Partition
-from statestores.reading.unfinished_imports import unfinished
+from statestores.reading.unfinished_imports import unimported
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.stores.key_value import KeyValueStore, ReadOnlyKeyValueStore
@@ -177,13 +177,7 @@ def _lag(partition: Partition, facts: Facts) -> int | None:
 
 def _is_unimported(partition: Partition) -> bool:
     """Return whether an import has begun to bring *partition*, and has not."""
-    if partition.root is None or partition.specification is None:
-        return False
-    missing = unfinished(partition.root.path).get(partition.specification.name, set())
-    return (
-        partition.number in missing
-        and not partition.root.store(partition.specification.name).generation
-    )
+    return partition.root is not None and partition.number in unimported(partition.path.parent)
 
 
 def _unfinished_write(partition: Partition) -> str | None:

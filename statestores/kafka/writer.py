@@ -122,7 +122,7 @@ class Writer(Protocol):
 
 
 class Producing:
-    """What both writers have in common: a producer, and its patience."""
+    """What both writers have in common: a producer, its patience, and what it failed of."""
 
     def __init__(self, settings: dict[str, Any], largest_bytes: int) -> None:
         """Make the producer.
@@ -136,6 +136,12 @@ class Producing:
             raise settings_error(error) from error
         self._hand_over = self.producer.produce
         self.largest_bytes = largest_bytes - _FRAMING_BYTES
+        self._failure: StateStoreError | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """See `Writer.has_failed`."""
+        return self._failure is not None
 
     def produce(
         self,
@@ -197,7 +203,6 @@ class TransactionalWriter(Producing):
         """
         super().__init__(settings.producer(transactional_id, largest_batch), settings.largest_bytes)
         self._is_open = False
-        self._failure: StateStoreError | None = None
         self._calls = PatientCalls("transactions")
         self._call("begin with transactions", self.producer.init_transactions, PATIENCE_SECONDS)
 
@@ -233,11 +238,6 @@ class TransactionalWriter(Producing):
             self.producer.poll(0)
         except KafkaException as raised:  # a failure for good is told wherever the client is called
             self._failure = self._failure or _fatal("write", raised)
-
-    @property
-    def has_failed(self) -> bool:
-        """See `Writer.has_failed`."""
-        return self._failure is not None
 
     def end_step(self) -> None:
         """Do nothing: all of a transaction counts, or nothing."""

@@ -106,22 +106,31 @@ def bringing(root: Path, places: Collection[tuple[str, int]]) -> Iterator[None]:
     _note_begun(root, unfinished(root))
 
 
-def refuse_unimported(home: Path, partition: int) -> None:
-    """Accept a *partition* in *home*, a store's directory, unless it is still to be imported.
+def unimported(home: Path) -> set[int]:
+    """Return the partitions of the store in the directory *home* that are still to be imported.
+
+    Raises:
+        StoreCorruptedError, UnsupportedFormatError, StorageError: It cannot be told.
+    """
+    root, store, generation = place_in_root(home)
+    # Partitions of a later generation have other numbers, and no import brings them.
+    return set() if generation else unfinished(root).get(store, set())
+
+
+def refuse_unimported(home: Path, *partitions: int) -> None:
+    """Accept *partitions* in *home*, a store's directory, unless one is still to be imported.
 
     Raises:
         StoreMismatchError: An import has begun to bring it, and has not.
         StoreCorruptedError, UnsupportedFormatError, StorageError: It cannot be told.
     """
-    root, store, generation = place_in_root(home)
-    if generation:  # partitions of other numbers, which no import brings
-        return
-    missing = unfinished(root).get(store, set())
-    if partition in missing:
-        raise StoreMismatchError(unimported_words(root, store, missing))
+    missing = unimported(home)
+    if not missing.isdisjoint(partitions):
+        root, store, _ = place_in_root(home)
+        raise StoreMismatchError(_words(root, store, missing))
 
 
-def unimported_words(root: Path, store: str, missing: AbstractSet[int]) -> str:
+def _words(root: Path, store: str, missing: AbstractSet[int]) -> str:
     """Return the sentence about the partitions of *store* that are *missing*."""
     which = ", ".join(map(str, sorted(missing)))
     return (

@@ -113,11 +113,9 @@ class VisibleChangelog(VisibleLog):
 
     @classmethod
     def ends_of(cls, logs: Sequence[Self]) -> list[LogEnd]:
-        for log in logs:
-            refuse_unimported(log.store_directory, log.partition)
-        return consistently(
-            logs[0].store_directory, lambda intent: [log.end_with(intent) for log in logs]
-        )
+        home = logs[0].store_directory
+        refuse_unimported(home, *(log.partition for log in logs))
+        return consistently(home, lambda intent: [log.end_with(intent) for log in logs])
 
     def end_with(self, intent: WriteIntent | None) -> FilesEnd:
         """Return where the partition ends, *intent* being the last staged write."""

@@ -164,8 +164,8 @@ def _check_readable(state: StateRoot, name: str) -> None:
         StoreMismatchError: An import has begun to bring one, and has not (MIG-21).
     """
     entry = state.store(name)
+    refuse_unimported(state.home(name), *range(entry.partitions))
     for number in range(entry.partitions):
-        refuse_unimported(state.home(name), number)
         place = Partition(state.partition(name, number), state, entry.specification, number)
         if place.has_engine and not place.has_changelog:
             raise StoreNotFoundError(

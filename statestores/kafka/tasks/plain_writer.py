@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
-from statestores.errors import BrokerError, StateStoreError
+from statestores.errors import BrokerError
 from statestores.kafka.broker_errors import broker_error
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings
 from statestores.kafka.cluster import PATIENCE_SECONDS, REQUEST_SECONDS
@@ -32,7 +32,6 @@ class PlainWriter(Producing):
             InvalidOptionError: The client refuses its settings.
         """
         super().__init__(settings.producer(None, largest_batch), settings.largest_bytes)
-        self._failure: StateStoreError | None = None
         self._confirmation = Confirmation()
 
     def write(
@@ -59,11 +58,6 @@ class PlainWriter(Producing):
             self.producer.poll(0)
         except KafkaException as error:
             self._failure = self._failure or broker_error("write records", error)
-
-    @property
-    def has_failed(self) -> bool:
-        """See `Writer.has_failed`."""
-        return self._failure is not None
 
     def end_step(self) -> None:
         """See `Writer.end_step`."""
