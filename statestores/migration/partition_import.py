@@ -39,7 +39,6 @@ from statestores.logged_store import open_logged_store
 from statestores.migration.row_batches import chosen, in_large_columns
 from statestores.migration.target_root import importing_root
 from statestores.opening import backend_of, open_store
-from statestores.partitioning import partitioner_by_name
 from statestores.reading.unfinished_imports import (
     ASIDE,
     bringing,
@@ -341,32 +340,6 @@ def write_partition(
         ) from error
     _remove(aside)
     return rows, accepted
-
-
-def keys_at_home(
-    batches: Iterable[pa.RecordBatch],
-    specification: StoreSpecification[Any, Any],
-    partitions: int,
-    partition: int,
-) -> Iterator[pa.RecordBatch]:
-    """Yield *batches* of *partition*, whose keys belong there.
-
-    Raises:
-        InvalidArgumentError: A key belongs elsewhere.
-    """
-    partitioner = partitioner_by_name(specification.partitioner)
-    for batch in batches:
-        homes = partitioner.partition_array(batch.column("key"), partitions)
-        astray = pc.index(pc.equal(homes, partition), pa.scalar(False)).as_py()  # noqa: FBT003  # the value sought
-        if astray >= 0:
-            raise InvalidArgumentError(
-                f"the key {batch.column('key')[astray].as_py()!r} is in partition {partition} "
-                f"of the store {specification.name!r}, and of {partitions} partitions it belongs "
-                f"to {homes[astray].as_py()}: the application has another number of "
-                "partitions, or a partitioner of its own; say how many, or import without the "
-                "check of keys"
-            )
-        yield batch
 
 
 def _remove_aside(target: StateRoot) -> None:

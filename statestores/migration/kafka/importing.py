@@ -23,12 +23,11 @@ from statestores.migration.partition_import import (
     checked_first,
     importing_into,
     in_order,
-    keys_at_home,
     partitions_there,
     root_outside,
     write_partition,
 )
-from statestores.migration.serde_check import readable
+from statestores.migration.row_checks import checked_rows
 from statestores.spi.serde import Serde
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import StateRoot
@@ -212,10 +211,13 @@ def _checked(
         SerializationError: A serde does not read a key or value.
         InvalidArgumentError: A key belongs elsewhere.
     """
-    batches = readable(source.read(plan.store, partition, kind=plan.kind), plan.specification)
-    if not plan.check_keys:
-        return batches
-    return keys_at_home(batches, plan.specification, plan.partitions, partition)
+    return checked_rows(
+        source.read(plan.store, partition, kind=plan.kind),
+        plan.specification,
+        plan.partitions,
+        partition,
+        check_keys=plan.check_keys,
+    )
 
 
 def _has_duplicates(

@@ -25,13 +25,12 @@ from statestores.migration.partition_import import (
     checked_first,
     importing_into,
     in_order,
-    keys_at_home,
     partitions_there,
     root_outside,
     write_partition,
 )
 from statestores.migration.peers.source import PEER_ROW_SCHEMAS, PeerState, PeerStore
-from statestores.migration.serde_check import readable
+from statestores.migration.row_checks import checked_rows, readable
 from statestores.reading.partition_places import log_at
 from statestores.serdes.descriptions import SPECIFICATIONS
 from statestores.spi.kinds import WINDOW, Kind
@@ -251,11 +250,13 @@ def _checked(source: PeerState, plan: PeerPlan, partition: int) -> Iterator[pa.R
         SerializationError: A serde does not read a key or value.
         InvalidArgumentError: A key belongs elsewhere.
     """
-    rows = source.read(plan.store, partition, plan.specification.kind)
-    batches = readable(rows, plan.specification)
-    if not plan.check_keys:
-        return batches
-    return keys_at_home(batches, plan.specification, plan.partitions, partition)
+    return checked_rows(
+        source.read(plan.store, partition, plan.specification.kind),
+        plan.specification,
+        plan.partitions,
+        partition,
+        check_keys=plan.check_keys,
+    )
 
 
 def _has_changes(target: StateRoot, store: str, partitions: int) -> bool:
