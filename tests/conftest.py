@@ -1,5 +1,6 @@
 """What every test of the repository shares: profiles, soak runs, required backends, descriptors."""
 
+import gc
 import itertools
 import os
 import re
@@ -324,6 +325,12 @@ class ByClassScheduling(LoadScopeScheduling):  # type: ignore[misc]
         if nodeid.startswith(_SHARED_PREPARATIONS):
             return nodeid.partition("::")[0]
         return nodeid.rpartition("::")[0]
+
+
+def pytest_collection_finish() -> None:
+    """Tell the collector of garbage to leave alone what lives as long as the run: all items."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByClassScheduling:

@@ -14,6 +14,7 @@ from long_runs import IS_LONG, is_named
 from statestores.errors import MissingDriverError
 from statestores.registry import load_backend
 from statestores.spi import Capabilities
+from statestores.spi.kinds import KEY_VALUE
 from statestores_conformance.runner.profiles import PROFILES
 
 collect_ignore = ["kit"]
@@ -69,11 +70,24 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str) -> list[py
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests of those chapters where they are made: `-m long` is to find them."""
+    """Mark the tests of those chapters where they are made: `-m long` is to find them.
+
+    So are the kills of a process that has another kind of store than the plainest.
+    """
     if item.nodeid.startswith(_BUILT_IN):
         _, engine, chapter, *_ = item.nodeid.split("::")
-        if f"::{engine}" in _OF_OTHER_ENGINES and chapter in _OF_KINDS:
+        of_kinds = chapter in _OF_KINDS or (
+            chapter == "TestCrashes" and _kind_of(item) != KEY_VALUE.name
+        )
+        if f"::{engine}" in _OF_OTHER_ENGINES and of_kinds:
             item.add_marker("long")
+
+
+def _kind_of(item: pytest.Item) -> str:
+    """Return the kind of store that a test is about; the plainest if it is about none."""
+    assert isinstance(item, pytest.Function)
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    return str(parameters.get("kind", KEY_VALUE.name))
 
 
 @pytest.hookimpl(trylast=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from failing_calls import why_it_cannot_be_built
 from failing_runs import Runs, Subject, Tally, running, subjects
+from long_runs import IS_LONG
 from operations import OPERATIONS
 
 from statestores.errors import MissingDriverError
@@ -24,7 +25,7 @@ from statestores.registry import load_backend
 from statestores_conformance.faults.crash_workload import WORKLOADS
 
 _SEED = 892
-_FAULTS = 3
+_FAULTS = 3 if IS_LONG else 2
 """Of each operation, in a run that is not a soak run."""
 
 _WHY_NOT = why_it_cannot_be_built()

@@ -132,7 +132,9 @@ def _read(root: ss.StateRoot, case: str, **arguments: Any) -> list[Any]:
 
 
 @pytest.mark.spec("LGS-6", "SNP-9", "SNP-10", "COM-32")
-@pytest.mark.parametrize("backend", ["memory", "rocksdb", "sqlite"])
+@pytest.mark.parametrize(
+    "backend", [pytest.param("memory", marks=pytest.mark.long), "rocksdb", "sqlite"]
+)
 def test_restored_and_read_alike(root: ss.StateRoot, case: str, backend: str) -> None:
     """After every commit a reader sees what the store shows; so does a store that is restored.
 

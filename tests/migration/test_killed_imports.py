@@ -129,6 +129,9 @@ IMPORTS = {
     ),
 }
 
+REPEATED = ("faust", "bytewax")
+"""Imports that go the way of another one: by partitions as `quix`, placed as `database`."""
+
 
 @pytest.fixture(scope="module")
 def states(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -184,7 +187,10 @@ def deaths_of(name: str, states: Path, tmp_path: Path) -> Iterator[tuple[str, in
 
 
 @pytest.mark.spec("MIG-17", "MIG-18", "MIG-19")
-@pytest.mark.parametrize("name", IMPORTS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=pytest.mark.long) if each in REPEATED else each for each in IMPORTS],
+)
 def test_a_killed_import_of_others_is_repeated(name: str, states: Path, tmp_path: Path) -> None:
     """Done again it is complete and right; what was there before was whole."""
     first, again = (

@@ -131,7 +131,7 @@ def test_the_backend_is_found_and_whole(clean_python: Path, tmp_path: Path, name
     ("name", "parts"),
     [
         ("lmdb", "test_lmdb or test_long_keys or (TestEngine and TestSeeks)"),
-        ("duckdb", "test_duckdb or (TestEngine and TestPaths)"),
+        pytest.param("duckdb", "test_duckdb or (TestEngine and TestPaths)", marks=pytest.mark.long),
         ("redis", "test_redis or (TestRedis and (TestIterators or one_owner or specification))"),
     ],
 )

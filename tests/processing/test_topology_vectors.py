@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from long_runs import IS_LONG
 
 from statestores.errors import InvalidArgumentError
 from statestores_conformance.many_cases import for_each
@@ -15,7 +16,7 @@ from statestores_conformance.topology_vectors.__main__ import main
 CASES = sorted(Path(str(files("statestores_conformance.topology_vectors") / "cases")).glob("*"))
 BATCHES = (1, 2, 3, 0)
 
-_BACKENDS = ("memory", "rocksdb", "sqlite")
+_BACKENDS = ("memory", "rocksdb", "sqlite") if IS_LONG else ("memory", "rocksdb")
 
 
 @pytest.mark.spec("PRC-56", "PRC-82", "PRC-95")

@@ -118,7 +118,17 @@ def test_selected_keys_are_those_that_a_filter_leaves(partition: Any) -> None:
         ]
 
 
-@pytest.mark.parametrize("sizes", [{"count": 1}, {"count": 4}, {"count": 500}, {"rows": 7}, {}])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"count": 4},
+        {"rows": 7},
+        *(
+            pytest.param(each, marks=pytest.mark.long)
+            for each in ({"count": 1}, {"count": 500}, {})
+        ),
+    ],
+)
 def test_shares_follow_each_other_and_leave_nothing_out(partition: Any, sizes: Any) -> None:
     """Read after one another they give the rows of one reader, in their order."""
     rng = random.Random(9)

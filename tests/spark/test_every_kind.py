@@ -64,7 +64,13 @@ KINDS: dict[str, tuple[tuple[str, ...], dict[str, Any], Any]] = {
 LAST_OF_A_KEY = {"timestamped", "ttl"}
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(
+    params=[
+        # A time to live and duplicates are a property each of the kind beside them.
+        pytest.param(each, marks=pytest.mark.long) if each in {"ttl", "duplicates"} else each
+        for each in KINDS
+    ]
+)
 def kind(request: pytest.FixtureRequest) -> str:
     """Name one of the kinds."""
     return str(request.param)

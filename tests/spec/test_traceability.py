@@ -4,6 +4,7 @@ import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from statestores_conformance.requirements import read_specification
@@ -58,16 +59,24 @@ def _citations(without: tuple[str, ...] = ()) -> dict[str, list[str]]:
 
 
 def _nodes(tree: ast.AST, without: tuple[str, ...] = ()) -> Iterator[ast.AST]:
-    """Yield the nodes of *tree*, but for what has one of the marks *without*, if need be all."""
+    """Yield the nodes of *tree*, but for what has one of the marks *without*, if need be all.
+
+    The body of a function cites nothing: it is nearly all that there is, and takes seconds.
+    """
     marks: list[ast.expr] = getattr(tree, "decorator_list", [])
     if isinstance(tree, ast.Module):
         for node in tree.body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
                 marks = getattr(node.value, "elts", [node.value])
-    if not any(isinstance(each, ast.Attribute) and each.attr in without for each in marks):
-        yield tree
-        for child in ast.iter_child_nodes(tree):
-            yield from _nodes(child, without)
+    if any(isinstance(each, ast.Attribute) and each.attr in without for each in marks):
+        return
+    if isinstance(tree, ast.ClassDef | ast.FunctionDef):
+        yield from chain.from_iterable(map(ast.walk, tree.decorator_list))
+    elif not isinstance(tree, ast.Module):
+        yield from ast.walk(tree)
+    if isinstance(tree, ast.ClassDef | ast.Module):
+        for node in tree.body:
+            yield from _nodes(node, without)
 
 
 def _cited_in(tree: ast.AST, without: tuple[str, ...] = ()) -> Iterator[tuple[int, str]]:

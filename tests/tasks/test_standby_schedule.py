@@ -4,7 +4,6 @@ The model is the list of what each commit left, and a commit's number is its pos
 reader sees says which commit it claims to be, and is compared with that one.
 """
 
-import os
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from long_runs import IS_LONG, IS_SOAK
 
 import statestores as ss
 from statestores.arrow.restoring import sink
@@ -24,8 +24,7 @@ from statestores.errors import (
 )
 from statestores.tasks import Standby, open_standby
 
-_SOAK = os.environ.get("STATESTORES_SOAK") == "1"
-_SCHEDULES = 3000 if _SOAK else 40
+_SCHEDULES = 3000 if IS_SOAK else 40 if IS_LONG else 20
 _STEPS = 60
 _KEYS = [b"a", b"b", b"c", b"d"]
 _INPUT = ss.TopicPartition("input", 0)

@@ -40,7 +40,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> list[set[TopicPartition]]:
 
 
 @pytest.mark.spec("KFK-32")
-@pytest.mark.parametrize("size", [1, 5_000])
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.long), 5_000])
 def test_what_waits_for_a_slow_topology_is_bounded(
     cluster: TestCluster,
     tmp_path: Path,

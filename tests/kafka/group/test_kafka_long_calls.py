@@ -152,7 +152,7 @@ def test_a_restore_may_take_longer_than_the_group_waits(
         ("classic", "process"),
         ("consumer", "process"),
         ("classic", "kafka.changes-written"),
-        ("consumer", "kafka.committed"),
+        pytest.param("consumer", "kafka.committed", marks=pytest.mark.long),
     ],
 )
 def test_whoever_takes_longer_than_the_group_waits_joins_anew(

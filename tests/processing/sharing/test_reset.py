@@ -172,7 +172,13 @@ def test_the_state_of_another_topology_is_not_reset(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("PRC-74")
-@pytest.mark.parametrize("failpoint", ["reset.begun", "reset.removed", "json.renamed"])
+@pytest.mark.parametrize(
+    "failpoint",
+    [
+        "reset.removed",
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("reset.begun", "json.renamed")),
+    ],
+)
 def test_a_reset_that_is_killed_is_ended_by_the_next_one(
     tmp_path: Path, armed: Callable[..., None], failpoint: str
 ) -> None:

@@ -228,6 +228,7 @@ def test_a_batch_may_be_computed_in_a_function_of_ones_own(
     assert state_of(tmp_path / "state")["a"] == 3
 
 
+@pytest.mark.long
 def test_state_that_is_not_the_checkpoints_is_refused(
     spark: SparkSession, tmp_path: Path, words: Path
 ) -> None:

@@ -34,6 +34,7 @@ def test_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_words_are_counted(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -50,6 +51,7 @@ def test_words_are_counted(
     }
 
 
+@pytest.mark.long
 def test_orders_are_priced(spark: SparkSession, tmp_path: Path) -> None:
     """Those of the second micro-batch with the rate that had become known."""
     names = runpy.run_path(str(ROOT / "examples/temporal_join/price_orders.py"))

@@ -64,6 +64,7 @@ def test_limits_cut_a_write_and_lose_nothing(
     assert rows_of(read(spark, output)) == changes(root)
 
 
+@pytest.mark.long
 def test_a_query_follows_a_store_that_grows(
     spark: SparkSession, root: str, rows_of: RowsOf
 ) -> None:
