@@ -41,6 +41,17 @@ def test_pairs_in_order_are_no_order() -> None:
     assert list(in_write_order(batch)) == sorted(batch.items())
 
 
+def test_a_few_rows_behind_sorted_ones_do_not_undo_their_order() -> None:
+    """Commits of versions are sorted, but for their progress and offsets, which come last.
+
+    Where the last place that was looked at was among these, all of it was sorted again.
+    """
+    for count in range(ORDERED_FROM, ORDERED_FROM + 16):
+        batch = dict(sorted(_batch(count).items())) | {b"": b"progress", b" offset": b"1"}
+
+        assert list(in_write_order(batch)) == list(batch.items())
+
+
 @pytest.mark.spec("ENG-2")
 @pytest.mark.parametrize("backend", ["rocksdb", "leveldb"])
 def test_large_batches_leave_the_last_of_each_key(backend: str, tmp_path: Path) -> None:
