@@ -67,17 +67,17 @@ def resolve(
     """
     resolved = Resolved()
     rows, superseded, latest = resolved.rows, resolved.superseded, resolved.latest
-    unknown = [key for key in pending if key not in cached]
-    read = reader.get_many([DATA + key for key in unknown]) if unknown else []
-    stored = dict(zip(unknown, map(latest_of, read), strict=True))
+    keys = sorted(pending)
+    stored = _stored_latest(reader, cached, keys)
     floor = MAX_TIME_MS
-    for key in sorted(pending):
-        waiting = pending[key]
-        before = stored[key] if key in stored else cached[key]
+    last_start = last_stored = _NEVER_MS
+    header = suffix = b""
+    for key, waiting, before in zip(keys, map(pending.__getitem__, keys), stored, strict=True):
         # One value that is above the latest one, if there is any: a call costs a tenth of a put.
-        if isinstance(waiting, tuple) and (value := waiting[1]) is not None:
+        if type(waiting) is tuple and (value := waiting[1]) is not None:
             start = waiting[0]
-            header = start.to_bytes(HEADER_BYTES)
+            if start != last_start:  # most of a commit have few times
+                last_start, header = start, start.to_bytes(HEADER_BYTES)
             if before is None:
                 rows[DATA + key] = header + value
                 latest[key] = waiting
@@ -87,9 +87,12 @@ def resolve(
                 rows[DATA + key] = header + value
                 latest[key] = waiting
                 # `escape` and `history_key`, written out. The latest one ends where this begins.
-                row_key = HISTORY + key.replace(b"\x00", b"\x00\xff")
-                row_key += (MAX_TIME_MS - stored_start).to_bytes(SUFFIX_BYTES)
-                superseded[row_key] = header + stored_value
+                if stored_start != last_stored:
+                    last_stored = stored_start
+                    suffix = (MAX_TIME_MS - stored_start).to_bytes(SUFFIX_BYTES)
+                superseded[HISTORY + key.replace(b"\x00", b"\x00\xff") + suffix] = (
+                    header + stored_value
+                )
                 if start < floor:  # noqa: PLR1730  # likewise
                     floor = start
                 continue
@@ -98,6 +101,22 @@ def resolve(
     rows.update(superseded)
     progress.lower(floor)
     return resolved
+
+
+def _stored_latest(
+    reader: EngineReader, cached: Mapping[bytes, Latest | None], keys: list[bytes]
+) -> list[Latest | None]:
+    """Return the latest version of each of *keys*, from *cached* or else from *reader*."""
+    found = list(map(cached.get, keys))
+    if None in found:
+        places = [
+            place for place, key in enumerate(keys) if found[place] is None and key not in cached
+        ]
+        if places:
+            rows = reader.get_many([DATA + keys[place] for place in places])
+            for place, row in zip(places, rows, strict=True):
+                found[place] = latest_of(row)
+    return found
 
 
 def _resolve_key(
