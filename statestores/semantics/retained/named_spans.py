@@ -61,6 +61,7 @@ class NamedSpans:
         "_name_bytes",
         "_names",
         "_next_whole_from_ms",
+        "_singles_to",
         "_staged",
         "_staged_of_starts",
         "_staged_starts",
@@ -102,6 +103,7 @@ class NamedSpans:
         self._name_bytes = self._value_bytes = 0
         self._frontier: int | None = None
         self._kept_from = 0
+        self._singles_to = -1
         self.whole_from_ms = self._next_whole_from_ms = NEVER_MS
         """From this time on all rows of the engine are kept by their start."""
         self._staged: list[_Staged] = []
@@ -122,6 +124,15 @@ class NamedSpans:
     def name_otherwise(self, span: int) -> None:
         """Note that some rows of *span* are named in another way than in a group by their start."""
         self._next_whole_from_ms = max(self._next_whole_from_ms, (span + 1) * self.span_ms)
+
+    def name_singly(self, span: int) -> None:
+        """Note that some rows of spans up to *span* are named one by one."""
+        self.name_otherwise(span)
+        self._singles_to = max(self._singles_to, span)
+
+    def has_singles(self, span: int) -> bool:
+        """Return whether a row of *span*, which is known, may be named by itself."""
+        return span <= self._singles_to
 
     @property
     def keeps_rows(self) -> bool:
@@ -233,7 +244,7 @@ class NamedSpans:
     def unstage(self, fresh: Sequence[int]) -> None:
         """Have the starts that are staged without their newest names: so many of each."""
         if any(fresh):
-            self.name_otherwise(self._staged_starts[-1][0])  # the others are of the same span
+            self.name_singly(self._staged_starts[-1][0])  # the others are of the same span
         staged = zip(self._staged_starts[-len(fresh) :], fresh, strict=True)
         self._staged_starts[-len(fresh) :] = [
             (span, start_ms, dict(islice(known.items(), len(known) - count)), sizes, is_kept)

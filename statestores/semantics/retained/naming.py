@@ -26,11 +26,11 @@ from statestores.semantics.retained.named_starts import Rows
 from statestores.semantics.retained.rows import NEVER, TIME_BYTES, RetainedRows, pack_time
 from statestores.semantics.retained.rows_by_start import StartRows
 
-_FREE_DEATHS = 256
-_NAMES_FOR_EACH_DEATH = 4
-"""Of rows that are deleted the names stay until their time has come. A store that deletes more than
-one in four rows that it has named names them one by one from then on, since such names go as well:
-sessions that are merged all the time."""
+_FREE_DEATHS = 128
+_NAMES_FOR_EACH_DEATH = 2
+"""Of rows that are deleted the names stay in their groups until their time has come. A store that
+deletes more than every second row that it has named names them one by one from then on, since such
+names go as well: sessions that are extended again and again."""
 
 
 _FEWEST_ROWS = 24
@@ -133,7 +133,7 @@ class Naming:
         """
         fresh_parts = [self._spans.stage_start(self._rows, part, row_bytes) for part in parts]
         fresh = fresh_parts[0] if len(parts) == 1 else list(chain.from_iterable(fresh_parts))
-        if len(fresh) < FEWEST_NAMES or self._is_dying:
+        if len(fresh) < FEWEST_NAMES or self._is_dying_with(len(fresh)):
             self._spans.unstage(list(map(len, fresh_parts)))
             index: Rows = dict.fromkeys(self._rows.index_keys(fresh), b"")
             return index, next_group, min(index)[1 : 1 + TIME_BYTES] if index else NEVER
@@ -174,6 +174,8 @@ class Naming:
         for span, keys in by_span.items():
             self._spans.have_by_key(span, self._rows)
             fresh, single = self._divided(span, keys, batch, has_deletions=has_deletions)
+            if single:
+                self._spans.name_singly(span)
             fresh_bytes = len(b"".join(fresh))
             self._named += len(fresh)
             self._spans.stage(span, fresh, fresh_bytes, keys, in_order, batch)
@@ -213,7 +215,7 @@ class Naming:
                 if time > highest:  # noqa: PLR1730  # likewise
                     highest = time
         if highest:
-            self._spans.name_otherwise(int.from_bytes(highest) // self._spans.span_ms)
+            self._spans.name_singly(int.from_bytes(highest) // self._spans.span_ms)
         return lowest
 
     def _at_once(
@@ -272,24 +274,24 @@ class Naming:
         if not self._spans.is_known(span):
             return [], keys
         known = self._spans.names_of(span)
-        if known is None and self._is_dying:
+        if known is None and self._is_dying_with(len(keys)):
             return [], keys
         fresh = keys
         if known is not None and not known.isdisjoint(keys):
             fresh = [key for key in keys if key not in known]
         single: list[bytes] = []
         if has_deletions:
-            # Also of those that were named in a group: few of them were named one by one as well.
-            single = [key for key in keys if batch[key] is None]
-            deleted = set(single)
+            deleted = {key for key in keys if batch[key] is None}
             if known is not None:
                 self._deaths += len(deleted & known)
             fresh = [key for key in fresh if key not in deleted]
-        if len(fresh) < FEWEST_NAMES or self._is_dying:
+            if self._spans.has_singles(span):
+                # Also of those that were named in a group: they may be named one by one as well.
+                single = [key for key in keys if key in deleted]
+        if len(fresh) < FEWEST_NAMES or self._is_dying_with(len(fresh)):
             return [], single + fresh
         return fresh, single
 
-    @property
-    def _is_dying(self) -> bool:
-        """Whether so many of the rows are deleted that names stay in vain."""
-        return self._deaths > self._named // _NAMES_FOR_EACH_DEATH + _FREE_DEATHS
+    def _is_dying_with(self, fresh: int) -> bool:
+        """Return whether so many rows are deleted that *fresh* names more would be too many."""
+        return self._deaths > (self._named + fresh) // _NAMES_FOR_EACH_DEATH + _FREE_DEATHS

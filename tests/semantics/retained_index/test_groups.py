@@ -22,6 +22,7 @@ from statestores.semantics.retained.progress import RetainedProgress, read_retai
 from statestores.semantics.retained.rows import RetainedRows, pack_time
 from statestores.semantics.rows.layout import DATA, END, FORMAT_ROW, HISTORY, PROGRESS_ROW
 from statestores.spi import Durability, Engine, Session, Window
+from statestores.spi.engine import WriteBatch
 from statestores.verification.engine_rows import examine_rows
 from statestores_conformance.many_cases import for_each
 from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, KeptOpen, Moment
@@ -48,6 +49,25 @@ def put_many(store: Any, count: int, time_ms: int, first: int = 0) -> None:
     """Put *count* windows that start at *time_ms*, and commit."""
     for number in range(first, first + count):
         store.put(b"%d" % number, b"v", time_ms)
+    store.commit({})
+
+
+class Noting(KeptOpen):
+    """Notes the keys that each batch changes."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.given: list[list[bytes]] = []
+
+    def apply(self, batch: WriteBatch, durability: Durability) -> None:  # noqa: D102  # as of the base
+        self.given.append(list(batch))
+        super().apply(batch, durability)
+
+
+def put_sessions(store: Any, count: int, start_ms: int, end_ms: int) -> None:
+    """Put sessions of *count* keys, and commit."""
+    for number in range(count):
+        store.put(b"%d" % number, start_ms, end_ms, b"v")
     store.commit({})
 
 
@@ -244,6 +264,53 @@ def test_sessions_that_are_merged_leave_no_names(engine: Engine) -> None:
     assert sum(groups) <= 500
     assert singles <= 50
     assert len(list(store.find_all_sessions())) == 50
+    check(engine)
+
+
+@pytest.mark.spec("SES-18", "LAY-20", "LAY-30")
+def test_sessions_that_are_extended_once_are_named_in_groups(engine: Engine) -> None:
+    """Half of the names are in vain then, and no more than that ever are."""
+    store = opened(engine, SESSION)
+    for start_ms in range(0, 10 * SPAN_MS, SPAN_MS):
+        put_sessions(store, 100, start_ms, start_ms)
+        for number in range(100):
+            store.remove(b"%d" % number, start_ms, start_ms)
+        put_sessions(store, 100, start_ms, start_ms + 1)
+    groups, singles = index_of(engine)
+
+    assert (sum(groups), singles) == (2_000, 0)
+    assert len(list(store.find_all_sessions())) == 1_000
+    check(engine)
+
+
+@pytest.mark.spec("LAY-20")
+def test_a_deletion_of_what_a_group_names_changes_no_row_of_the_index(engine: Engine) -> None:
+    """There is none for it. Deleting it unseen made a third of the rows of merged sessions."""
+    noting = Noting(engine)
+    store = open_on_engine(noting, SESSION, durability=Durability.PROCESS_CRASH)
+    put_sessions(store, 100, 0, 0)
+    for number in range(100):
+        store.remove(b"%d" % number, 0, 0)
+    put_sessions(store, 100, 0, 1)
+
+    assert [is_group(key) for key in noting.given[-1] if key.startswith(HISTORY)] == [True]
+    check(engine)
+
+
+@pytest.mark.spec("LAY-20")
+def test_a_deletion_takes_the_name_of_a_row_that_is_in_a_group_too(engine: Engine) -> None:
+    """A small commit named it alone, and a large one in a group: the name alone must not stay."""
+    store = opened(engine, SESSION)
+    store.put(b"k", 0, 0, b"v")
+    store.commit({})
+    store.put(b"k", 0, 0, b"again")
+    put_sessions(store, 40, 0, 1)
+    groups, singles = index_of(engine)
+    assert (groups, singles) == ([41], 1)
+    store.remove(b"k", 0, 0)
+    put_sessions(store, 40, 0, 2)
+
+    assert index_of(engine) == ([41, 40], 0)
     check(engine)
 
 
