@@ -266,6 +266,31 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
                 return value
         return None
 
+    def find_sessions(
+        self,
+        key: bytes,
+        earliest_end_ms: int | None = None,
+        latest_start_ms: int | None = None,
+        *,
+        reverse: bool = False,
+    ) -> Iterator[SessionRecord[bytes, bytes]]:
+        if (  # most searches are of sessions that are at hand, before an event is merged into them
+            type(key) is bytes
+            and key in self._cached
+            and reverse is False
+            and type(earliest_end_ms) is int
+            and type(latest_start_ms) is int
+            and 0 <= earliest_end_ms <= MAX_TIME_MS
+            and 0 <= latest_start_ms <= MAX_TIME_MS
+        ):
+            from_ms, sessions = self._cached[key]
+            low_ms = self._horizon + 1
+            if earliest_end_ms > low_ms:  # noqa: PLR1730  # a call costs a tenth
+                low_ms = earliest_end_ms
+            if from_ms <= low_ms:
+                return self.count_iterator(self._found(key, sessions, low_ms, latest_start_ms))
+        return super().find_sessions(key, earliest_end_ms, latest_start_ms, reverse=reverse)
+
     def _records_of(
         self,
         key: bytes,
@@ -274,15 +299,13 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         *,
         reverse: bool,
     ) -> Generator[SessionRecord[bytes, bytes], None, None]:
-        newest = self._cached.get(key)
         low_ms = self._horizon + 1
         if earliest_end_ms is not None and earliest_end_ms > low_ms:
             low_ms = earliest_end_ms
+        latest_ms = MAX_TIME_MS if latest_start_ms is None else latest_start_ms
+        newest = self._cached.get(key)
         if newest is not None and newest[0] <= low_ms and reverse is False:
-            sessions = newest[1]
-            if sessions and sessions[0][0] < low_ms:
-                sessions = [each for each in sessions if each[0] >= low_ms]
-            return self._found(key, sessions, latest_start_ms)
+            return self._found(key, newest[1], low_ms, latest_ms)
         rows = self._visible_rows_of(key, earliest_end_ms, None, reverse=reverse)
         if reverse or not isinstance(rows, list) or not self._cache.takes_next():
             return self._records(rows, latest_start_ms, key)
@@ -291,16 +314,19 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
             end_ms, start_ms = unpack_times_from(data_key, -_TIMES_BYTES)
             sessions.append((end_ms, start_ms, value))
         self._cache.keep(key, low_ms, sessions)
-        return self._found(key, sessions, latest_start_ms)
+        return self._found(key, sessions, low_ms, latest_ms)
 
     def _found(
-        self, key: bytes, sessions: list[Found], latest_start_ms: int | None
+        self, key: bytes, sessions: list[Found], low_ms: int, latest_ms: int
     ) -> Generator[SessionRecord[bytes, bytes], None, None]:
-        """Yield those of *sessions* that start by *latest_ms*, as long as the store is open."""
+        """Yield those of *sessions* that end from *low_ms* on and start by *latest_ms*.
+
+        As long as the store is open.
+        """
         for end_ms, start_ms, value in sessions:
             if not self._open:
                 self.check_open()
-            if latest_start_ms is None or start_ms <= latest_start_ms:
+            if end_ms >= low_ms and start_ms <= latest_ms:
                 yield new_record(SessionRecord, (key, start_ms, end_ms, value))
         if not self._open:
             self.check_open()
