@@ -145,6 +145,13 @@ class Target:
     row: str | None = None
     """What the table of targets calls it; ``None`` builds it from group and case."""
 
+    floor: str | None = None
+    """The case that no design can beat, whose own figure is shown beside what was reached."""
+
+    unasked: str | None = None
+    """Why nobody asks for the bound, in a few words that stand in place of a verdict: it was
+    retired, say. Not keeping it is no miss."""
+
     def __post_init__(self) -> None:
         if (self.at_most is None) == (self.at_least is None):
             raise ValueError(f"the target of {self.case!r} needs either at_most or at_least")
@@ -234,7 +241,7 @@ class Group:
         if self.cases[0].needs:
             raise ValueError(f"the first case of {self.name!r} must not need anything")
         for target in self.targets:
-            for name in (target.case, target.base or target.case):
+            for name in (target.case, target.base or target.case, target.floor or target.case):
                 if name not in names:
                     raise ValueError(f"{self.name!r} has a target for {name!r}, but no such case")
 

@@ -190,6 +190,12 @@ class GroupResult:
             self.case(target.case), target.figure, target.base, quantity=target.quantity
         )
 
+    def floor(self, target: Target) -> Spread | None:
+        """Return the same figure of the floor, ``None`` when *target* has none."""
+        if target.floor is None:
+            return None
+        return self.figure(self.case(target.floor), target.figure, target.base)
+
 
 def group_result(workload: str, group: Group, measured: Iterable[Measured]) -> GroupResult:
     """Return the result of *group*."""

@@ -46,7 +46,8 @@ def targets(runs: Sequence[Results]) -> str:
             reached = group.reached(target)
             lines.append(
                 f"| {target.row or f'{group.title}: {target.case}'} | {_bound(target)} "
-                f"| {_reached(target, reached)} | {verdict(target, reached)} |"
+                f"| {_reached(target, reached)}{_beside(group, target)} "
+                f"| {verdict(target, reached)} |"
             )
     return "\n".join(lines)
 
@@ -55,6 +56,8 @@ def verdict(target: Target, reached: Spread | None) -> str:
     """Return how *reached* compares with *target*; a miss stands out."""
     if reached is None:
         return "not measured"
+    if target.unasked is not None:
+        return target.unasked
     if not _keeps(reached.median, target.at_most, target.at_least):
         return "**missed**"
     if target.stretch is None:
@@ -71,7 +74,8 @@ def missed(runs: Sequence[Results]) -> list[str]:
         f"the target is {_bound(target)}"
         for group in _groups(runs)
         for target in group.targets
-        if (reached := group.reached(target)) is not None
+        if target.unasked is None
+        and (reached := group.reached(target)) is not None
         and not _keeps(reached.median, target.at_most, target.at_least)
     ]
 
@@ -89,6 +93,12 @@ def _bound(target: Target) -> str:
 
 def _reached(target: Target, reached: Spread | None) -> str:
     return _NO_FIGURE if reached is None else f"{_spread(reached)}{_unit(target)}"
+
+
+def _beside(group: GroupResult, target: Target) -> str:
+    """Return what the floor of *target* reaches, to stand behind what was reached."""
+    floor = group.floor(target)
+    return "" if floor is None else f"; the floor {_spread(floor)}"
 
 
 def _unit(target: Target) -> str:

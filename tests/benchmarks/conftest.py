@@ -64,6 +64,7 @@ def results() -> Results:
                 row="rocksdict against ours",
             ),
             Target(case="ours", base="quix", at_most=0.2, row="put against Quix Streams"),
+            Target(case="ours", at_most=0.2, row="put, as it was", floor="lmdb", unasked="retired"),
         ],
     )
     sweep = GroupResult(

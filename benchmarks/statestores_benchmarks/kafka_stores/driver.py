@@ -4,28 +4,33 @@ Ways are those of `ours`; the names are the same.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rocksdict import WriteBatch
+from rocksdict import IngestExternalFileOptions, SstFileWriter, WriteBatch
 
 from statestores.semantics.every_kind.arguments import MAX_TIME_MS
-from statestores.semantics.retained.rows import SUFFIX_BYTES
+from statestores.semantics.retained.rows import SUFFIX_BYTES, pack_suffix_and_number
 from statestores.semantics.rows.layout import DATA, HISTORY
+from statestores.spi.records import Changes
 from statestores_benchmarks.cases import Outcome, Timed
 from statestores_benchmarks.kafka_stores.ours import (
     DAY_MS,
+    GAP_MS,
+    SESSION,
     VERSIONED,
     Options,
     Way,
     dated,
+    events,
     opened,
     picks_and_times,
     summed,
 )
 from statestores_benchmarks.kafka_stores.rows import BEGIN_MS, HOUR_MS, VERSIONS, Rows
+from statestores_rocksdb.database import driver_options
 
 _STAMP_BYTES = 8
 
@@ -89,11 +94,14 @@ def scan(store: Any, rows: Rows) -> Timed:
     return summed(read)
 
 
-def putting(specification: Any, batches: Any) -> Way:
+def putting(
+    specification: Any, batches: Any, *, is_named: bool = False, is_stamped: bool = False
+) -> Way:
     """Return the way that writes the same rows by the driver's own batches.
 
     They are in a dictionary first, by a line for each, since one commit may bring a row twice.
-    Those of windows are named in one more row for each commit.
+    Those of windows have their time in the key, and are named in one more row for each commit; if
+    each row *is_stamped*, the time is in front of its value.
     """
 
     @contextmanager
@@ -107,11 +115,15 @@ def putting(specification: Any, batches: Any) -> Way:
                     pending: dict[bytes, bytes] = {}
                     for key, value in zip(keys, values, strict=True):
                         pending[key] = value  # noqa: PERF403  # one line each, as puts come
-                    suffix = at[0].to_bytes(SUFFIX_BYTES) if at else b""
+                    suffix = at[0].to_bytes(SUFFIX_BYTES) if is_named else b""
+                    header = at[0].to_bytes(_STAMP_BYTES) if is_stamped else b""
                     names = [DATA + key + suffix for key in pending]
+                    stored: Iterable[bytes] = pending.values()
+                    if is_stamped:
+                        stored = [header + value for value in stored]
                     batch = WriteBatch(raw_mode=True)
-                    deque(map(batch.put, names, pending.values()), maxlen=0)
-                    if at:
+                    deque(map(batch.put, names, stored), maxlen=0)
+                    if is_named:
                         batch.put(HISTORY + suffix, b"".join(names))
                     write(batch)
                 return Outcome(answer=lambda: rows.count)
@@ -156,6 +168,94 @@ def put_versions(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
             return Outcome(answer=lambda: rows.count)
 
         yield work
+
+
+@contextmanager
+def merged_sessions(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
+    """Write the rows of merged sessions by the driver's own batches; what came before is at hand.
+
+    So nothing is searched. A session that is extended is deleted and put. Those of a commit are
+    named in one more row.
+    """
+    given = events(rows)
+    with opened(SESSION, options, path) as store:
+        write = store._engine._write  # noqa: SLF001  # as above
+
+        def work() -> Outcome:
+            merged = 0
+            newest: dict[bytes, tuple[int, int]] = {}
+            for keys, values, at in given:
+                batch = WriteBatch(raw_mode=True)
+                put, delete = batch.put, batch.delete
+                names: list[bytes] = []
+                for key, value in zip(keys, values, strict=True):
+                    start = at
+                    if key in newest and newest[key][1] >= at - GAP_MS:
+                        start, end = newest[key]
+                        delete(DATA + key + pack_suffix_and_number(0, end, start))
+                        merged += 1
+                    newest[key] = start, at
+                    name = DATA + key + pack_suffix_and_number(0, at, start)
+                    names.append(name)
+                    put(name, value)
+                put(HISTORY + at.to_bytes(SUFFIX_BYTES), b"".join(names))
+                write(batch)
+            return Outcome(answer=lambda: merged)
+
+        yield work
+
+
+def restoring(specification: Any, batches: Any) -> Way:
+    """Return the way that brings the rows of a changelog by the driver's own sorted file.
+
+    They are made and sorted before.
+    """
+
+    @contextmanager
+    def prepared(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
+        pairs = sorted(_rows_of([changes for (changes,) in batches(rows)]).items())
+        with opened(specification, options, path) as store:
+            engine: Any = store._engine  # noqa: SLF001  # as above
+
+            def work() -> Outcome:
+                file = str(path / "sorted")
+                writer = SstFileWriter(driver_options(engine._options))  # noqa: SLF001  # likewise
+                writer.open(file)
+                for key, value in pairs:
+                    writer[key] = value
+                writer.finish()
+                moving = IngestExternalFileOptions()
+                moving.set_move_files(v=True)
+                engine._database.ingest_external_file([file], moving)  # noqa: SLF001  # likewise
+                return Outcome(answer=lambda: rows.count)
+
+            yield work
+
+    return prepared
+
+
+def _rows_of(given: list[Changes]) -> dict[bytes, bytes]:
+    """Return what changes leave; those with times leave the latest version of a key and others."""
+    rows: dict[bytes, bytes] = {}
+    latest: dict[bytes, tuple[int, bytes]] = {}
+    for changes in given:
+        if changes.times_ms is None:
+            rows.update((DATA + key, value) for key, value in _pairs(changes))
+            continue
+        for (key, value), at in zip(_pairs(changes), changes.times_ms, strict=True):
+            header = at.to_bytes(_STAMP_BYTES)
+            rows[DATA + key] = header + value
+            if key in latest:
+                before, old = latest[key]
+                suffix = (MAX_TIME_MS - before).to_bytes(SUFFIX_BYTES)
+                rows[HISTORY + key + suffix] = header + old
+            latest[key] = at, value
+    return rows
+
+
+def _pairs(changes: Changes) -> Iterator[tuple[bytes, bytes]]:
+    values: Any = changes.values  # none is a deletion
+    return zip(changes.keys, values, strict=True)
 
 
 def latest(store: Any, rows: Rows) -> Timed:

@@ -18,7 +18,7 @@ from statestores_benchmarks.data import COMMIT_ROWS
 from statestores_benchmarks.kafka_stores.rows import BEGIN_MS, HOUR_MS, VERSIONS, Rows
 
 DAY_MS = 24 * HOUR_MS
-_GAP_MS = 60_000
+GAP_MS = 60_000
 _STAMP_BYTES = 8
 _LOG = ss.TopicPartition("log", 0)
 _KAFKA_S: dict[str, object] = {
@@ -118,7 +118,7 @@ def dated(rows: Rows) -> list[Batch]:
 def events(rows: Rows) -> list[Batch]:
     """Return the same with other times: every second one of a key is within the gap."""
     return _versions(
-        rows, lambda version: BEGIN_MS + version // 2 * HOUR_MS + version % 2 * (_GAP_MS // 2)
+        rows, lambda version: BEGIN_MS + version // 2 * HOUR_MS + version % 2 * (GAP_MS // 2)
     )
 
 
@@ -267,7 +267,7 @@ def merged_sessions(rows: Rows, options: Options, path: Path) -> Iterator[Timed]
             for number, (keys, values, at) in enumerate(given):
                 for key, value in zip(keys, values, strict=True):
                     start, end = at, at
-                    replaced = list(find(key, at - _GAP_MS, at + _GAP_MS))
+                    replaced = list(find(key, at - GAP_MS, at + GAP_MS))
                     for found in replaced:
                         start, end = min(start, found.start_ms), max(end, found.end_ms)
                         remove(key, found.start_ms, found.end_ms)
