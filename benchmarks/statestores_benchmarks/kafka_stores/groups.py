@@ -119,6 +119,7 @@ WORKS: Sequence[Work] = [
         ours.putting(ours.VERSIONED, ours.dated, ours.each),
         0.45,
         driver.put_versions,
+        is_retired=True,
         columns=ours.putting(ours.VERSIONED, ours.dated, ours.many),
     ),
     Work(
