@@ -314,7 +314,8 @@ def _with_deletions(batch: WriteBatch, keys: Iterable[bytes]) -> DriverBatch:
     # costs half of what it saves. Of many, *keys* are in order already.
     if len(batch) < ORDERED_FROM:
         keys = sorted(batch)
-    for key, value in zip(keys, map(batch.__getitem__, keys), strict=True):
+    rows = batch if type(batch) is dict else dict(batch.items())  # each key of a view is a step
+    for key, value in zip(keys, map(rows.__getitem__, keys), strict=True):
         if value is None:
             delete(key)
         else:

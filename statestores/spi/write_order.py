@@ -32,8 +32,10 @@ def columns_in_write_order(
     keys = list(batch)  # once: a batch may make each of them anew
     if _seems_in_order(keys):
         return keys, batch.values()
+    # A batch that is a view finds each key by a step of Python, and a dictionary without one.
+    rows = batch if type(batch) is dict else dict(zip(keys, batch.values(), strict=True))
     keys.sort()
-    return keys, map(batch.__getitem__, keys)
+    return keys, map(rows.__getitem__, keys)
 
 
 def _seems_in_order(keys: list[bytes]) -> bool:

@@ -1,7 +1,9 @@
 """A large batch is written in the order of its keys, and says the same in any order."""
 
 import random
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from pathlib import Path
+from typing import Never
 
 import pytest
 
@@ -50,6 +52,44 @@ def test_a_few_rows_behind_sorted_ones_do_not_undo_their_order() -> None:
         batch = dict(sorted(_batch(count).items())) | {b"": b"progress", b" offset": b"1"}
 
         assert list(in_write_order(batch)) == list(batch.items())
+
+
+class _AskedForAll(Mapping[bytes, bytes | None]):
+    """A batch that is a view: to find one key takes a step of Python, which is refused here."""
+
+    def __init__(self, rows: dict[bytes, bytes | None]) -> None:
+        self._rows = rows
+
+    def __getitem__(self, key: bytes) -> Never:
+        raise AssertionError(f"{key!r} was asked for by itself")
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def items(self) -> ItemsView[bytes, bytes | None]:
+        return self._rows.items()
+
+    def values(self) -> ValuesView[bytes | None]:
+        return self._rows.values()
+
+
+@pytest.mark.parametrize("count", [100, 2 * ORDERED_FROM])
+@pytest.mark.parametrize("backend", ["rocksdb", "leveldb"])
+def test_no_key_of_a_batch_is_looked_for(backend: str, count: int, tmp_path: Path) -> None:
+    """A commit of 10,000 new keys in no order looked each of them up in its view of the writes.
+
+    That was a seventh of what RocksDB took for them. Deletions are among them here: they take
+    another way there.
+    """
+    engine = load_backend(backend).open(tmp_path / "engine", {})
+    rows = _batch(count)
+    engine.apply(_AskedForAll(rows), Durability.PROCESS_CRASH)
+
+    assert engine.get_many(list(rows)) == list(rows.values())
+    engine.close()
 
 
 @pytest.mark.spec("ENG-2")
