@@ -137,6 +137,30 @@ def test_what_means_something_else_here_is_refused(options: dict[str, str], reas
         SourceOptions.for_reading({"path": "state", **options})
 
 
+@for_each(
+    ("name", "reason"),
+    [
+        ("replaceWhere", "replaces the content of all partitions; write in mode 'append'"),
+        ("partitionOverwriteMode", "replaces the content of all partitions"),
+        ("overwriteSchema", "grow with mergeSchema"),
+        ("txnVersion", "counts each micro-batch once by itself; give expectedOffset"),
+        ("userMetadata", "the input position that it reflects, and no text"),
+        ("maxRecordsPerFile", "which have sizes of their own"),
+    ],
+)
+def test_what_writes_to_other_tables_take_is_refused_with_what_to_write(
+    name: str, reason: str
+) -> None:
+    """They were unknown options, beside a list of fifty words.
+
+    In a read, which they are not for, they are unknown still.
+    """
+    with pytest.raises(InvalidOptionError, match=f"no option '{name}' here: .*{reason}"):
+        SourceOptions.for_writing({"path": "state", name: "1"})
+    with pytest.raises(InvalidOptionError, match=f"unknown option '{name}'"):
+        SourceOptions.for_reading({"path": "state", name: "1"})
+
+
 def test_nothing_that_is_refused_is_refused_alone() -> None:
     """A read without options is one."""
     check_combination(frozenset())

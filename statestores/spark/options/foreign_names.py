@@ -68,6 +68,40 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
 """Names of options of other tables, in lower case, and what is written here instead."""
 
 
+def refuse_names_of_other_writers(options: Mapping[str, str]) -> None:
+    """Accept *options* of a write that are not those of another table for what is done here.
+
+    Raises:
+        InvalidOptionError: One is.
+    """
+    for name in options:
+        instead = _WRITTEN_ELSEWHERE.get(name.lower())
+        if instead is not None:
+            raise InvalidOptionError(f"there is no option {name!r} here: {instead}")
+
+
+_PARTS: Final = (
+    "mode 'overwrite' replaces the content of all partitions; write in mode 'append', which "
+    "replaces rows by their keys, and deletes those with a null value"
+)
+_ONCE: Final = (
+    "a streaming write counts each micro-batch once by itself; give expectedOffset to a batch "
+    "write, which then fails where the store has gone on"
+)
+_WRITTEN_ELSEWHERE: Final[Mapping[str, str]] = {
+    "replacewhere": _PARTS,
+    "partitionoverwritemode": _PARTS,
+    "overwrite-mode": _PARTS,
+    "overwriteschema": "the columns of a store never change, and its rows grow with mergeSchema",
+    "merge-schema": "give mergeSchema, with which rows grow",
+    "txnappid": _ONCE,
+    "txnversion": _ONCE,
+    "usermetadata": "a commit has the input position that it reflects, and no text",
+    "maxrecordsperfile": "rows are in changelogs and snapshots, which have sizes of their own",
+}
+"""Names of options of writes to other tables, in lower case, and what is written here instead."""
+
+
 def without_catalog_properties(options: Mapping[str, str]) -> Mapping[str, str]:
     """Return *options* without what Spark's catalog says of a table that is being created.
 

@@ -13,7 +13,10 @@ from statestores.serdes.rows.row_serde import read_schema
 from statestores.serdes.rows.schema import StructType
 from statestores.spark.options.combinations import CONTENT_ONLY, check_combination
 from statestores.spark.options.declaration import option
-from statestores.spark.options.foreign_names import without_aliases
+from statestores.spark.options.foreign_names import (
+    refuse_names_of_other_writers,
+    without_aliases,
+)
 from statestores.spark.options.storage import (
     EXPECTED,
     STORAGE_OPTIONS,
@@ -363,6 +366,8 @@ class SourceOptions:
         values: dict[str, Any] = {}
         if purpose == _READING:
             options = without_aliases(options)
+        else:
+            refuse_names_of_other_writers(options)
         for name, text in options.items():
             found = known.get(name.lower())
             if found is None or purpose not in found.metadata["purposes"]:
