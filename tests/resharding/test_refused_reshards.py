@@ -23,6 +23,7 @@ from statestores.errors import (
 )
 from statestores.failpoints import arm, disarm
 from statestores.partitioning import partitioner_by_name
+from statestores.processing import LocalTopics, Record, Topic, Topology, run
 from statestores.resharding import plan_reshard, reshard
 from statestores.resharding.fence import Fenced, fenced
 from statestores.root_document import TOPOLOGY_NOTE
@@ -192,6 +193,31 @@ def test_what_cannot_be_resharded_is_refused_by_name(tmp_path: Path) -> None:
     (root / TOPOLOGY_NOTE).write_text("{}")
     with pytest.raises(InvalidArgumentError, match="the state of a topology"):
         reshard(root, "kept", 3)
+
+
+@pytest.mark.spec("RSH-12", "RSH-11")
+def test_a_topology_keeps_its_partitions_and_its_stores_can_be_copied(tmp_path: Path) -> None:
+    """In place they are refused; on a copy of another number the topology is not run."""
+    words, lines = Topology("words"), Topic("words", partitions=2)
+    words.stream(lines).group_by_key().count(ss.KeyValue("kept", value=ss.int64))
+    topics, state, copy = tmp_path / "topics", tmp_path / "state", tmp_path / "copy"
+
+    def go(state: Path) -> None:
+        run(words, state=state, topics=topics, until="idle", backend="memory")
+
+    with LocalTopics(topics) as feed:
+        feed.topic(lines).append(Record(key, b"", 1) for key in (b"a", b"b"))
+    go(state)
+    with pytest.raises(InvalidArgumentError, match="the state of a topology"):
+        reshard(state, "kept", 3)
+    reshard(state, "kept", 3, to=copy)
+
+    stored = ss.TimestampedKeyValue("kept")
+    assert [row[0] for row in shown(copy, stored)] == [b"a", b"b"]
+    assert shown(copy, stored) == shown(state, stored)
+    with pytest.raises(StoreMismatchError, match="'kept' has 3 partitions, expected 2"):
+        go(copy)
+    go(state)
 
 
 @pytest.mark.spec("RSH-12", "TSK-3")
