@@ -92,6 +92,7 @@ def join(
             refuse_lost_note(root.path)
             _refuse_earlier_outputs(graph, topics, root.path)
         identity = claim(root.path, graph, edges.names)
+        _refuse_others_records(graph, topics, root.path, identity)
         if is_new:
             forget_reset(root.path)
         counts = _counts(graph, topics, partitions)
@@ -154,6 +155,30 @@ def _refuse_earlier_outputs(graph: Graph, topics: LocalTopics, state: Path) -> N
                     f"{str(state)!r} is new: that one has been removed, or is elsewhere; put it "
                     "back, or run 'statestores reset', and what is emitted again is behind what is "
                     "there; with --outputs the topics begin anew too"
+                )
+
+
+def _refuse_others_records(
+    graph: Graph, topics: LocalTopics, state: Path, identity: StateIdentity
+) -> None:
+    """Accept topics whose internal ones have nothing of another state than that of *identity*.
+
+    It would be processed as if it were of this one, and what this one emits comes beside it.
+
+    Raises:
+        TopologyMismatchError: One has.
+        StateStoreError: One cannot be read.
+    """
+    for topic in graph.internal_topics:
+        if topics.partitions(topic.name) is None:
+            continue
+        for number, log in enumerate(topics.topic(topic).logs):
+            if found := sorted(log.states() - {identity.state}):
+                raise TopologyMismatchError(
+                    f"the partition {number} of the topic {topic.name!r} has what the state "
+                    f"{found[0]!r} has emitted, and the state in {str(state)!r} is "
+                    f"{identity.state!r}: give each state topics of its own, run each on those "
+                    "that it has emitted to"
                 )
 
 

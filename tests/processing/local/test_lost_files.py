@@ -9,7 +9,11 @@ import pytest
 from put_back import EQUAL, WRONG, Copies
 
 import statestores as ss
-from statestores.errors import OffsetOutOfRangeError, StoreCorruptedError
+from statestores.errors import (
+    OffsetOutOfRangeError,
+    StoreCorruptedError,
+    TopologyMismatchError,
+)
 from statestores.processing import LocalTopics, Record, Topic, Topology, run
 
 LINES = Topic("lines", key=ss.utf8, value=ss.int64, partitions=2)
@@ -147,6 +151,31 @@ def test_what_has_gone_together_is_told_by_name(
     topology that would leave stores behind was no longer refused.
     """
     assert re.search(told, copies.outcome(removed=map(Path, places)))
+
+
+@pytest.mark.spec("PRC-96")
+def test_a_state_is_not_led_to_the_topics_of_another_one(tmp_path: Path) -> None:
+    """A state whose topics were new was run on those of a state that had gone.
+
+    Whether they have what another state has emitted was asked of a new state alone, and this one
+    was begun on a wrong directory. It processed the input from its beginning, and grouped records
+    came behind those of the other one: each was counted twice.
+    """
+    words = Topology("words")
+    count = ss.KeyValue("counts", key=ss.int64, value=ss.int64)
+    words.stream(LINES).group_by("value", key=ss.int64).count(count)
+    wrong = tmp_path / "wrong"
+
+    def go(state: str, topics: Path) -> None:
+        run(words, state=tmp_path / state, topics=topics, until="idle", backend="memory")
+
+    _feed(tmp_path)
+    go("state", tmp_path / "topics")
+    go("begun", wrong)
+    with pytest.raises(TopologyMismatchError, match="'words-counts-repartition' has what the st"):
+        go("begun", tmp_path / "topics")
+    go("begun", wrong)
+    go("state", tmp_path / "topics")
 
 
 @pytest.mark.soak
