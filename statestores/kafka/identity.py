@@ -8,6 +8,7 @@ from uuid import uuid4
 from statestores.errors import TopologyMismatchError
 from statestores.files.durable_json import ROOT_FILE, check_format, read_fields, write_json
 from statestores.processing.topology import Graph, check_upgrade, describe
+from statestores.topology_note import description_in
 
 INSTANCE_FILE = "instance.json"
 """The file's name."""
@@ -44,7 +45,7 @@ def claim(directory: Path, graph: Graph) -> Identity:
         )
     if fields is not None:
         check_format(fields, file, _FORMAT)
-        before = fields.mapping("topology")
+        before = description_in(fields)
         if before.get("name") != graph.name:
             raise TopologyMismatchError(
                 f"{str(directory)!r} has the state of the topology {before.get('name')!r}, and "

@@ -35,7 +35,7 @@ class Finding:
 
     check: str
     """What was checked: store, changelog, snapshot, native snapshot, engine, rows, content,
-    partition, task commit, task."""
+    partition, task commit, task, topology, micro-batch."""
 
     path: Path | str
     """Where it is: a path, or a name in an object store."""
@@ -48,6 +48,9 @@ class Finding:
 
     error: StateStoreError | None = field(default=None, compare=False)
     """What was raised, if that is what is wrong."""
+
+    is_unfinished: bool = field(default=False, compare=False)
+    """Whether it is the whole record of a commit that something is still to take."""
 
     @property
     def is_failure(self) -> bool:

@@ -18,11 +18,11 @@ from statestores.reading.locations import (
 from statestores.staging.write_intent import read_intent
 from statestores.state_root import StateRoot
 from statestores.storage import is_storage_url
+from statestores.verification.beside_stores import check_beside_stores
 from statestores.verification.files import check_changelog, check_native, check_snapshot
 from statestores.verification.findings import Finding, Status
 from statestores.verification.object_roots import check_object_root
 from statestores.verification.partition_checks import check_partition
-from statestores.verification.task_records import check_task_records
 
 
 def verify(
@@ -75,7 +75,8 @@ def check_location(
 ) -> Iterator[Finding]:
     """Check *location* as `verify` does; of a state root these *stores*, by default its own.
 
-    What tasks keep beside their stores is looked at with all stores of a root, not with some.
+    What tasks, topologies and operators keep beside stores is looked at with all stores of a root,
+    not with some.
     """
     meter = Meter(progress)
     match location:
@@ -87,7 +88,7 @@ def check_location(
                         partition, options, with_engine=with_engine, meter=meter
                     )
             if stores is None and location.store is None:
-                yield from check_task_records(location.root)
+                yield from check_beside_stores(location.root)
         case Partition():
             yield from check_partition(location, options, with_engine=with_engine, meter=meter)
         case ChangelogDirectory():

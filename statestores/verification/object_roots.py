@@ -14,10 +14,10 @@ from statestores.reading.partition_places import ObjectPartition, shown_place, s
 from statestores.reading.partition_reader import PartitionReader
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import StateRoot
+from statestores.verification.beside_stores import check_beside_stores
 from statestores.verification.findings import Finding, Status
 from statestores.verification.placement import check_placement
 from statestores.verification.replayed_content import difference_from_log, judged_for
-from statestores.verification.task_records import check_task_records
 
 
 def check_object_root(
@@ -25,7 +25,8 @@ def check_object_root(
 ) -> Iterator[Finding]:
     """Check *stores* of *root*, by default all; yield a finding for each thing.
 
-    What tasks keep beside their stores is looked at with all stores, not with some.
+    What tasks, topologies and operators keep beside stores is looked at with all stores, not with
+    some.
     """
     for name in sorted(root.stores) if stores is None else stores:
         store = _check_store(root, name)
@@ -34,7 +35,7 @@ def check_object_root(
             for number in range(root.store(name).partitions):
                 yield from _check_partition(root, name, number, meter)
     if stores is None:
-        yield from check_task_records(root)
+        yield from check_beside_stores(root)
 
 
 def _check_store(root: StateRoot, name: str) -> Finding:

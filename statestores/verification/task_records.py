@@ -50,7 +50,7 @@ def _check_directories(root: StateRoot) -> Iterator[Finding]:
             yield Finding(_RECORD, record, Status.DAMAGED, str(error), error)
             continue
         if recorded is not None:
-            yield Finding(_RECORD, record, Status.OK, _words(recorded.parts))
+            yield _whole(record, recorded.parts)
 
 
 def _check_written(directory: Path) -> Iterator[Finding]:
@@ -88,10 +88,11 @@ def _check_objects(root: StateRoot, storage: ObjectStorage) -> Iterator[Finding]
         except StateStoreError as error:
             yield Finding(_RECORD, shown, Status.DAMAGED, str(error), error)
             continue
-        yield Finding(_RECORD, shown, Status.OK, _words([record.store, *recorded.parts]))
+        yield _whole(shown, [record.store, *recorded.parts])
 
 
-def _words(stores: Iterable[str]) -> str:
-    """Say what a whole record means for its *stores*."""
+def _whole(place: Path | str, stores: Iterable[str]) -> Finding:
+    """Say what the whole record at *place* means for its *stores*."""
     names = ", ".join(repr(name) for name in stores)
-    return f"a commit of {names}; the next opening of the task carries out what is missing of it"
+    words = f"a commit of {names}; the next opening of the task carries out what is missing of it"
+    return Finding(_RECORD, place, Status.OK, words, is_unfinished=True)

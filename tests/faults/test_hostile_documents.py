@@ -31,13 +31,18 @@ from statestores.arrow.snapshots.snapshot import write_snapshot
 from statestores.changelog import FileChangelog
 from statestores.errors import InvalidArgumentError, StateStoreError, StoreCorruptedError
 from statestores.opening import backend_of
+from statestores.processing import Graph, Topic, Topology, describe
+from statestores.processing.local.identity import claim
+from statestores.processing.topology import differences
+from statestores.root_document import TOPOLOGY_NOTE
 from statestores.semantics import open_on_engine
 from statestores.semantics.rows.layout import POSITION_ROW, SPECIFICATION_ROW
-from statestores.spark.stateful_functions.record import RECORD_FILE, read_record
 from statestores.spi.durability import Durability
+from statestores.staging.operator_file import RECORD_FILE, read_record
 from statestores.staging.write_intent import _checksum as intent_sum
 from statestores.staging.write_intent import read_intent
 from statestores.tasks.commits.task_commit import finish_commit
+from statestores.topology_note import noted_topology
 from statestores_memory import MemoryEngine
 
 MUTANTS = 80
@@ -128,6 +133,15 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Document]:
             "columns": "a long",
         },
     )
+    note = place / "topology" / TOPOLOGY_NOTE
+    shop = Topology("shop")
+    words = shop.stream(Topic("words", key=ss.utf8, value=ss.int64, partitions=1))
+    counted = words.group_by(lambda record: record.key).count(
+        ss.KeyValue("counted", key=ss.utf8, value=ss.int64)
+    )
+    counted.suppress(wait_ms=1_000).to(Topic("out", key=ss.utf8, value=ss.int64))
+    graph = shop.build()
+    claim(note.parent.parent, graph)
     row = place / "row.json"
     _write(row, dict(specification.describe()))
     position = place / "position.json"
@@ -154,9 +168,17 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Document]:
         ),
         "commit.json": Document(commit, lambda path: finish_commit(path.parent.parent, root, 0)),
         "batch.json": Document(record, lambda path: read_record(path.parent)),
+        "topology.json": Document(note, lambda path: _compared(path.parent.parent, graph)),
         "specification row": Document(row, lambda path: _open_with(path, SPECIFICATION_ROW)),
         "position row": Document(position, lambda path: _open_with(path, POSITION_ROW)),
     }
+
+
+def _compared(root: Path, graph: Graph) -> None:
+    """Compare the note of a topology in *root* with *graph*."""
+    note = noted_topology(root)
+    assert note is not None
+    differences(note.topology, describe(graph))
 
 
 @pytest.mark.spec("LAY-24")

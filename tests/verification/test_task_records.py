@@ -110,6 +110,22 @@ def test_a_record_that_is_whole_is_said_and_carried_out_by_nobody(place: str) ->
     assert _of_tasks(place) == []
 
 
+@pytest.mark.spec("TSK-25")
+def test_a_record_that_stands_is_noted_by_doctor(place: str) -> None:
+    """Nothing said that a commit waits, though writes of others and reshards are refused for it.
+
+    It is no trouble, and `doctor` ends as for a state in which nothing is wrong.
+    """
+    [found] = _of_tasks(place)
+    symptom = _codes(place)["recorded-commit"]
+    with open_task(ss.StateRoot.open(place), "0_0", NAMES, backend="memory", **_local(place)):
+        pass
+
+    assert (symptom["severity"], symptom["detail"]) == ("note", found.detail)
+    assert symptom["path"] == str(found.path)
+    assert "recorded-commit" not in _codes(place)
+
+
 def _local(place: str) -> dict[str, Any]:
     return {} if ss.StateRoot.open(place).storage is None else {"local_directory": "unused"}
 
@@ -157,6 +173,7 @@ def test_a_record_of_a_later_release_is_said_to_be_one(place: str) -> None:
 
     assert "has format 99" in codes["newer-format"]["detail"]
     assert "task-damaged" not in codes
+    assert "recorded-commit" not in codes
 
 
 def _date_ahead(data: bytearray) -> None:

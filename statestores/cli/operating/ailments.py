@@ -108,6 +108,22 @@ _ALL = (
         None,
     ),
     Ailment(
+        "topology-damaged",
+        _ERROR,
+        "what a topology has noted of itself cannot be read, or is gone, and it is not run without "
+        "it: nobody could tell what an upgrade would lose; put @tasks/topology.json back from a "
+        "backup",
+        None,
+    ),
+    Ailment(
+        "operator-damaged",
+        _ERROR,
+        "the last micro-batch of a query's stateful operator cannot be read, or stores lack what "
+        "it names, and the query does not go on; put what is named back from a backup, or begin "
+        "with a new state and a new checkpoint",
+        None,
+    ),
+    Ailment(
         "changelog-damaged",
         _ERROR,
         "changes from the damage on cannot be read, by a restore neither; stop the application "
@@ -206,6 +222,14 @@ _ALL = (
         "a reshard has died, or kept the old partitions, or runs right now; the store is whole, "
         "and this only takes room. The command moves nothing, and removes it when no reshard runs",
         "statestores reshard {root} {store} --partitions {partitions}",
+    ),
+    Ailment(
+        "recorded-commit",
+        _NOTE,
+        "a process has died while it committed to several stores, or commits right now; the next "
+        "opening of the task, or start of the query, carries out what is missing, and until then "
+        "other writes to these stores and reshards are refused",
+        None,
     ),
     Ailment(
         "half-restored",

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from statestores.arrow.progress import ProgressCallback
 from statestores.changelog import ChangelogReader
+from statestores.cli.operating.beside_stores import symptoms_beside_stores
 from statestores.cli.operating.partition_lag import Condition, PartitionLag, lag_of
 from statestores.cli.operating.symptoms import Diagnosis, Symptom
-from statestores.cli.operating.task_examination import damaged_tasks
 from statestores.errors import (
     MissingDriverError,
     StateStoreError,
@@ -92,7 +92,7 @@ class Examination:
             yield wrong("no-stores", self.root, "it is empty")
         for name in sorted(state.stores):
             yield from self._store(wrong, location, name)
-        yield from damaged_tasks(wrong, state)
+        yield from symptoms_beside_stores(wrong, state)
         yield from self._strangers(wrong, state)
 
     def _alone(self, wrong: Diagnosis, store: Partition) -> Iterator[Symptom]:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from statestores.arrow.progress import Meter, ProgressCallback
+from statestores.cli.operating.beside_stores import symptoms_beside_stores
 from statestores.cli.operating.symptoms import Diagnosis, Symptom
-from statestores.cli.operating.task_examination import damaged_tasks
 from statestores.errors import StateStoreError, StoreNotFoundError, UnsupportedFormatError
 from statestores.reading.partition_places import ObjectPartition, shown_place, snapshots_of
 from statestores.state_root import StateRoot
@@ -53,7 +53,7 @@ class ObjectExamination:
             yield wrong("no-stores", self.url, "it is empty")
         for name in sorted(root.stores):
             yield from self._store(wrong, root, name)
-        yield from damaged_tasks(wrong, root)
+        yield from symptoms_beside_stores(wrong, root)
 
     def _store(self, wrong: Diagnosis, root: StateRoot, name: str) -> Iterator[Symptom]:
         """Look at one store and its partitions."""

@@ -18,7 +18,7 @@ from statestores.errors import (
     StoreNotFoundError,
     TopologyMismatchError,
 )
-from statestores.files.durable_json import check_format, read_fields, write_json
+from statestores.files.durable_json import read_fields, write_json
 from statestores.files.strict_json import Fields
 from statestores.object_root import RootObject
 from statestores.processing.topology import Graph, as_mermaid, check_upgrade, describe
@@ -26,11 +26,7 @@ from statestores.root_document import TASKS_DIRECTORY, TOPOLOGY_NOTE, Placement,
 from statestores.state_root import StateRoot, is_state_root
 from statestores.storage import ObjectStorage
 from statestores.tasks.task import PICTURE_FILE
-
-LOCAL = "local"
-"""The runner of a state that names none."""
-
-_FORMAT = 1
+from statestores.topology_note import FORMAT, LOCAL, unpack_note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,25 +60,22 @@ def claim(
         refuse_lost_note(root)
         state, groups = state_name(graph.name, uuid4().hex), dict[str, int]()
     else:
-        check_format(fields, note.place, _FORMAT)
-        noted = fields.text("runner") if "runner" in fields else LOCAL
-        if noted != runner:
+        noted = unpack_note(fields, note.place)
+        if noted.runner != runner:
             raise TopologyMismatchError(
-                f"{_shown(root)!r} has the state of a topology that the runner {noted!r} runs, and "
-                f"{runner!r} would begin its input anew on top of it; give each runner a state of "
-                "its own"
+                f"{_shown(root)!r} has the state of a topology that the runner {noted.runner!r} "
+                f"runs, and {runner!r} would begin its input anew on top of it; give each runner a "
+                "state of its own"
             )
-        before = fields.mapping("topology")
-        check_upgrade(before, description)
-        numbers = fields.inside("groups")
-        state, groups = fields.text("state"), {name: numbers.integer(name) for name in numbers}
+        check_upgrade(noted.topology, description)
+        state, groups = noted.state, dict(noted.groups)
         note.keep_picture(as_mermaid(graph))
-        if before == description and groups.keys() >= set(names):
+        if noted.topology == description and groups.keys() >= set(names):
             return StateIdentity(state=state, groups=groups)
     for name in names:
         groups.setdefault(name, len(groups))
     note.keep_picture(as_mermaid(graph))
-    content = {"format": _FORMAT, "state": state, "groups": groups, "topology": description}
+    content = {"format": FORMAT, "state": state, "groups": groups, "topology": description}
     note.write(content if runner == LOCAL else {**content, "runner": runner})
     return StateIdentity(state=state, groups=groups)
 

@@ -14,18 +14,16 @@ from statestores.processing.topology.node import Node
 from statestores.serdes import serde_by_name
 from statestores.spi import Serde
 from statestores.spi.serde import why_unreadable
+from statestores.topology_note import DESCRIPTION_FORMAT
 
 Description: TypeAlias = Mapping[str, Any]
 """Plain JSON values."""
-
-FORMAT = 1
-"""The version of the form below; a reader refuses another."""
 
 
 def describe(graph: Graph) -> Description:
     """Return what of the topology outlives a process: its internal topics, stores and parts."""
     return {
-        "format": FORMAT,
+        "format": DESCRIPTION_FORMAT,
         "name": graph.name,
         "internal_topics": {
             topic.name: {
@@ -94,8 +92,9 @@ def topics_before(graph: Graph, node: Node) -> Iterator[str]:
 
 def differences(before: Description, after: Description) -> list[str]:
     """Return in words what of *before* is missing or other in *after*."""
-    if before.get("format") != FORMAT:
-        return [f"its description has the format {before.get('format')!r}, and {FORMAT} is known"]
+    if before.get("format") != DESCRIPTION_FORMAT:
+        version = before.get("format")
+        return [f"its description has the format {version!r}, and {DESCRIPTION_FORMAT} is known"]
     found = []
     if before["name"] != after["name"]:
         found.append(f"it was called {before['name']!r} and is now {after['name']!r}")

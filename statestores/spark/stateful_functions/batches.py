@@ -22,7 +22,8 @@ from statestores.errors import (
 )
 from statestores.spark.stateful_functions.micro_batch import Compute, MicroBatch, OperatorBatches
 from statestores.spark.stateful_functions.plan import StatefulPlan
-from statestores.spark.stateful_functions.record import (
+from statestores.spark.stateful_functions.task import StatefulTask
+from statestores.staging.operator_file import (
     BatchRecord,
     StoreChanges,
     forget_record,
@@ -30,7 +31,6 @@ from statestores.spark.stateful_functions.record import (
     remove_other_outputs,
     store_record,
 )
-from statestores.spark.stateful_functions.task import StatefulTask
 from statestores.staging.staged_write import Publisher, StagedRows, discard, publishing
 from statestores.staging.unfinished_write import finish_staged_writes
 from statestores.staging.write_intent import read_intent, write_directory
@@ -53,9 +53,8 @@ class MicroBatches(OperatorBatches):
         self._check_partitions(root)
         record = self._when_unlocked(lambda: self._settled(root))
         if record is not None:
-            self._check_ends(
-                record, {name: self._end_offsets(root, name) for name in record.stores}
-            )
+            for name in record.stores:
+                record.check_ends(name, self._end_offsets(root, name))
         if record is not None and (record.query, record.number) == (batch.query, batch.number):
             self._check_columns(record.number, record.columns)
             return record
@@ -121,9 +120,8 @@ class MicroBatches(OperatorBatches):
         with ExitStack() as locks:
             publishers = _publishers(root, record.stores, locks)
             # Before the record is forgotten because others have written meanwhile: they add.
-            self._check_ends(
-                record, {name: each.end_offsets for name, each in publishers.items()}, is_done=False
-            )
+            for name, each in publishers.items():
+                record.check_ends(name, each.end_offsets, is_done=False)
             behind = [name for name, each in publishers.items() if not each.has(record.batch)]
             changed = [name for name in behind if not _is_as_pinned(publishers[name], record, name)]
             if changed and len(behind) == len(publishers):
@@ -171,33 +169,6 @@ class MicroBatches(OperatorBatches):
             for name, publisher in publishers.items():
                 _publish(publisher, record, name)
         remove_other_outputs(self._plan.directory, record.write_id)
-
-    def _check_ends(
-        self,
-        record: BatchRecord,
-        ends: Mapping[str, Mapping[int, int]],
-        *,
-        is_done: bool = True,
-    ) -> None:
-        """Accept stores whose changelogs end at *ends*, if none has lost what *record* says it had.
-
-        That is what was there before it, and, when it *is_done*, its own changes too.
-
-        Raises:
-            StoreCorruptedError: One has.
-        """
-        for name, changes in record.stores.items():
-            expected = changes.ends_after() if is_done else changes.end_offsets
-            for number, end in expected.items():
-                found = ends[name].get(number, end)  # a reshard may have left fewer partitions
-                if found < end:
-                    raise StoreCorruptedError(
-                        f"the changelog of {name!r} ends before {found} in "
-                        f"partition {number}, and the micro-batch {record.number} of "
-                        f"{self._plan.name!r} has left it at {end}: it has been removed, or put "
-                        "back from an older copy; put back the newest one, or begin with a new "
-                        "state and a new checkpoint"
-                    )
 
     def _end_offsets(self, root: StateRoot, store: str) -> dict[int, int]:
         """Return where the changelogs of *store* end; no write of it is unfinished."""

@@ -21,8 +21,8 @@ from statestores.spark.stateful_functions.batches import MicroBatches
 from statestores.spark.stateful_functions.micro_batch import MicroBatch
 from statestores.spark.stateful_functions.output import emitted_rows
 from statestores.spark.stateful_functions.plan import StatefulPlan, add_stores
-from statestores.spark.stateful_functions.record import read_record
 from statestores.spark.stateful_functions.task import StatefulTask, TaskResult
+from statestores.staging.operator_file import read_record
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 

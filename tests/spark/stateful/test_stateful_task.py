@@ -31,8 +31,8 @@ from statestores.spark.stateful_functions.batches import MicroBatches
 from statestores.spark.stateful_functions.micro_batch import MicroBatch
 from statestores.spark.stateful_functions.output import batches_of_rows, checked_batches
 from statestores.spark.stateful_functions.plan import StatefulFunction, add_stores
-from statestores.spark.stateful_functions.record import read_record
 from statestores.spark.stateful_functions.task import StatefulTask, TaskResult
+from statestores.staging.operator_file import read_record
 from statestores.staging.staged_rows import StagedFile
 from statestores_conformance.many_cases import for_each
 

@@ -76,6 +76,26 @@ class BatchRecord:
         """The micro-batch as the stores know it."""
         return StreamBatch(stream=f"{self.operator}@{self.query}", number=self.number)
 
+    def check_ends(self, store: str, found: Mapping[int, int], *, is_done: bool = True) -> None:
+        """Accept the *store* whose changelogs end at *found*, if none has lost what it had.
+
+        That is what was there before the micro-batch, and, when it *is_done*, its changes too.
+
+        Raises:
+            StoreCorruptedError: One has.
+        """
+        changes = self.stores[store]
+        expected = changes.ends_after() if is_done else changes.end_offsets
+        for number, end in expected.items():
+            here = found.get(number, end)  # a reshard may have left fewer partitions
+            if here < end:
+                raise StoreCorruptedError(
+                    f"the changelog of {store!r} ends before {here} in partition {number}, and the "
+                    f"micro-batch {self.number} of {self.operator!r} has left it at {end}: it has "
+                    "been removed, or put back from an older copy; put back the newest one, or "
+                    "begin with a new state and a new checkpoint"
+                )
+
 
 def store_record(directory: Path, record: BatchRecord) -> None:
     """Make *record* durable: this is the commit of the micro-batch.
