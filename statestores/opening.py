@@ -325,10 +325,7 @@ def _open_engine(
         _refuse_state_root(directory)
     name = backend or known or DEFAULT_BACKEND
     if known is not None and name != known:
-        raise StoreMismatchError(
-            f"the store in {str(directory)!r} was written by the backend {known!r}, not {name!r}; "
-            "to change the backend, export it and import it into a new directory"
-        )
+        raise _of_another(directory, known, name, restorable=restorable)
     engine_class = (
         load_recorded_backend(name, directory / ENGINE_FILE)
         if backend is None and known is not None
@@ -356,6 +353,20 @@ def _open_engine(
             engine.close()
             raise
     return engine, known
+
+
+def _of_another(directory: Path, known: str, name: str, *, restorable: bool) -> StoreMismatchError:
+    """Return the error for an engine of *known* that was to be opened by *name*."""
+    advice = "export it and import it into a new directory"
+    if restorable:
+        advice = (
+            f"move {ENGINE_FILE!r} and {ENGINE_DIRECTORY!r} away from there, and the next opening "
+            "makes the engine anew from its changelog and snapshots, as `statestores restore` does"
+        )
+    return StoreMismatchError(
+        f"the store in {str(directory)!r} was written by the backend {known!r}, not {name!r}; to "
+        f"change the backend, {advice}"
+    )
 
 
 def _check_content(engine: Engine, directory: Path, known: str) -> None:

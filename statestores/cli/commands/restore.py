@@ -24,10 +24,12 @@ from statestores.cli.arguments import (
     parse_backend_options,
 )
 from statestores.cli.columns import Column
+from statestores.cli.new_engines import backends_of_new_engines
 from statestores.cli.output import Output
 from statestores.errors import InvalidArgumentError, StateStoreError
 from statestores.logged_store import join_changelog
 from statestores.logged_store.object_opening import restore_from_objects
+from statestores.opening import DEFAULT_BACKEND
 from statestores.registry import load_backend
 from statestores.spi.durability import Durability
 from statestores.staging.unfinished_write import finish_staged_writes
@@ -49,7 +51,12 @@ def restore(
         typer.Option("--partition", metavar="N", help="This one; repeatable. Default: all."),
     ] = None,
     backend: Annotated[
-        str | None, typer.Option("--backend", metavar="NAME", help="The backend of new engines.")
+        str | None,
+        typer.Option(
+            "--backend",
+            metavar="NAME",
+            help="The backend of new engines. Default: that of the store's other engines here.",
+        ),
     ] = None,
     backend_option: BackendOption = None,
     rebuild: Annotated[
@@ -65,8 +72,9 @@ def restore(
 ) -> None:
     """WRITES: bring local engines up to their changelogs, so that an application starts at once.
 
-    From the newest valid snapshot where that is needed, and the changelog after it. The partitions
-    must not be open. One that cannot be restored does not keep the others from it.
+    From the newest valid snapshot where that is needed, and the changelog after it. An engine that
+    is not there is made by the backend of the store's other engines. The partitions must not be
+    open. One that cannot be restored does not keep the others from it.
 
     ROOT may be the URL of a state root in an object store, with --local: its owners go on then.
 
@@ -97,16 +105,26 @@ def restore(
     if backend is not None:
         load_backend(backend)  # said once, and not by every partition
     output = Output(json=json)
+    place = LocalDirectory(state.path if local is None else local)
+    found = {} if backend is not None else backends_of_new_engines(state, place, wanted)
+    unsaid = sorted({name for (name, _), of in found.items() if of is None})
+    if unsaid:
+        output.remark(
+            f"nothing here says of which backend the engines of {', '.join(map(repr, unsaid))} "
+            f"were, so they are made by {DEFAULT_BACKEND!r}; --backend NAME chooses another"
+        )
     restoring = partial(
         _restored,
         state,
-        LocalDirectory(state.path if local is None else local),
-        backend,
+        place,
         parse_backend_options(backend_option),
         "rebuild" if rebuild else "fail",
     )
     with _bars(output) as bars, ThreadPoolExecutor(min(threads, len(wanted))) as pool:
-        pending = [pool.submit(restoring, name, number, bars) for name, number in wanted]
+        pending = [
+            pool.submit(restoring, name, number, backend or found.get((name, number)), bars)
+            for name, number in wanted
+        ]
     done = [future.result() for future in pending]
     failures = [each for each in done if isinstance(each, StateStoreError)]
     output.rows(
@@ -129,11 +147,11 @@ def restore(
 def _restored(
     root: StateRoot,
     local: LocalDirectory,
-    backend: str | None,
     options: dict[str, object],
     on_corruption: OnCorruption,
     name: str,
     number: int,
+    backend: str | None,
     bars: Progress | None,
 ) -> tuple[object, ...] | StateStoreError:
     """Return the row of one partition, restored, or what has kept it from being restored."""

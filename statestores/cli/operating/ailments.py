@@ -177,8 +177,8 @@ _ALL = (
         "engine-file-damaged",
         _ERROR,
         "engine.json names the engine's backend, and cannot be read; changelog and snapshots have "
-        "everything, so the engine is kept and made anew, by the default backend unless the "
-        "command is given --backend",
+        "everything, so the engine is kept and made anew, by the backend of the store's other "
+        "engines, unless the command is given --backend",
         f"mv {{path}}/engine {{path}}/engine.damaged-kept && rm {{path}}/engine.json && {_RESTORE}",
     ),
     Ailment(
