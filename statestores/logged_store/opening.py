@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
@@ -31,6 +32,7 @@ from statestores.spi.stores.timestamped_key_value import TimestampedKeyValueStor
 from statestores.spi.stores.versioned import VersionedStore
 from statestores.spi.stores.window import WindowStore
 from statestores.spi.window_specification import Window
+from statestores.staging.recorded_commits import has_recorded_commit, refuse_recorded_commits
 from statestores.staging.unfinished_write import finish_staged_writes
 from statestores.state_root import StateRoot
 from statestores.storage import is_storage_url
@@ -98,7 +100,9 @@ def open_logged_store(
 
     What the changelog has beyond the store's committed offset is replayed; a store that is new,
     or older than the changelog's beginning, is loaded from the newest valid snapshot first. A write
-    by Spark that was committed but not finished is now finished.
+    by Spark that was committed but not finished is now finished. While a task that has died has
+    recorded a commit of the store, it can be read and snapshots of it be written, and no commit is
+    made (TSK-26).
 
     In a root that is the URL of an object store (docs/object-stores.md), opening takes the
     partition over: whoever has it open is fenced, and its next commit raises `FencedError`.
@@ -183,9 +187,28 @@ def open_logged_store(
         durability=durability,
     )
     try:
-        return join_changelog(
+        opened = join_changelog(
             store, state, partition, changelog_options=changelog_options, progress=progress
         )
     except BaseException:
         store.close()
         raise
+    try:
+        _let_records_come_first(opened, state)
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
+def _let_records_come_first(opened: LoggedStore[Any], root: StateRoot) -> None:
+    """Have *opened* append nothing while a task has recorded a commit of it (TSK-26).
+
+    Raises:
+        StorageError: It cannot be found out.
+    """
+    if has_recorded_commit(root.path, opened.name):
+        first = "roll back, close this store, and "
+        opened._ask_before_appends(  # noqa: SLF001  # of this package
+            partial(refuse_recorded_commits, root.path, opened.name, first=first)
+        )

@@ -9,7 +9,7 @@ The store's own commit need not wait for the disk. Should a power failure take i
 whole commits, and the changelog still has them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, Generic, TypeVar
@@ -48,6 +48,8 @@ class _ChangelogJournal(Journal):
         self._changelog = changelog
         self._partition = partition
         self._meter = meter
+        self.before_append: Callable[[], None] | None = None
+        """Raises while nothing may be appended; ``None`` if nothing keeps it from being."""
 
     @property
     def partition(self) -> TopicPartition:
@@ -58,6 +60,8 @@ class _ChangelogJournal(Journal):
         return self._changelog.end_offset
 
     def append(self, changes: Changes, position: Position, durability: Durability) -> int:
+        if self.before_append is not None:
+            self.before_append()
         began_ns = perf_counter_ns()
         log = self._changelog
         if isinstance(changes, EncodedChanges):
@@ -70,6 +74,8 @@ class _ChangelogJournal(Journal):
         return offsets.last
 
     def append_clear(self, durability: Durability) -> int:
+        if self.before_append is not None:
+            self.before_append()
         offset = self._changelog.append_clear(durability=durability)
         reach("logged.appended")
         return offset
@@ -95,7 +101,8 @@ class LoggedStore(Closing, Generic[S]):
         self._restored = restored
         self._partition = partition
         self._meter = LoggedMeter(partition, restored.snapshot_rows + restored.changelog_rows)
-        bytes_store.attach_journal(_ChangelogJournal(changelog, partition, self._meter))
+        self._journal = _ChangelogJournal(changelog, partition, self._meter)
+        bytes_store.attach_journal(self._journal)
 
     def __repr__(self) -> str:
         return f"<logged {repr(self._store).strip('<>')}>"
@@ -172,7 +179,8 @@ class LoggedStore(Closing, Generic[S]):
         Raises:
             StoreClosedError: The store is closed.
             InvalidTypeError, InvalidArgumentError: The position is malformed, or names the
-                store's own changelog.
+                store's own changelog; or a task that has died has recorded a commit of the store
+                that it is to end first (TSK-26).
             CommitInDoubtError: The disk failed in the middle: close the store and open it again.
             StorageError: The changelog or the engine could not write.
         """
@@ -188,6 +196,10 @@ class LoggedStore(Closing, Generic[S]):
         if position:
             self._bytes_store.advance_position(position)
         return self._bytes_store.commit_and_tell({}, durability, changes)
+
+    def _ask_before_appends(self, check: Callable[[], None]) -> None:
+        """Append nothing to the changelog as long as *check* raises; reads and snapshots go on."""
+        self._journal.before_append = check
 
     def snapshot(
         self,

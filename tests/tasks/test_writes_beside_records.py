@@ -98,3 +98,49 @@ def test_so_does_a_record_that_cannot_be_understood(root: ss.StateRoot, kept: in
     record.write_bytes(data.replace(b'"stores"', b'"scores"') if kept is None else data[:kept])
     with pytest.raises(InvalidArgumentError, match="recorded a commit"), publishing(root, "others"):
         pass
+
+
+@pytest.mark.spec("TSK-26")
+@pytest.mark.parametrize("write", ["commit", "truncate"])
+def test_a_store_that_is_opened_by_itself_waits_too(root: ss.StateRoot, write: str) -> None:
+    """A script opened one of the task's stores after the crash and committed a correction.
+
+    It stood where the record says that the commit goes on, and the task was refused with
+    `StoreCorruptedError` from then on. The store can be read, snapshots be written, and the commit
+    is refused, which says to open the task.
+    """
+    with ss.open_logged_store(root, "seen", backend="memory") as seen:
+        seen.store.put(b"more", b"7")
+        with pytest.raises(
+            InvalidArgumentError, match=r"recorded a commit.*close this store, and open the task"
+        ):
+            seen.commit() if write == "commit" else seen.store.truncate()
+        seen.store.rollback()
+        seen.commit()
+        assert dict(seen.store.range()) == {}
+        seen.snapshot()
+    assert content(root) == [{b"k": b"v"}, {b"k": b"v"}]
+
+    with ss.open_logged_store(root, "seen", backend="memory") as seen:
+        seen.store.put(b"more", b"7")
+        seen.commit()
+    assert content(root) == [{b"k": b"v"}, {b"k": b"v", b"more": b"7"}]
+
+
+@pytest.mark.spec("TSK-26")
+def test_a_store_that_waits_goes_on_when_the_record_is_moved_away(root: ss.StateRoot) -> None:
+    """As the error of a record that cannot be read advises; and no other store waits."""
+    record = root.path / "@tasks" / "0_0" / "commit"
+    with (
+        ss.open_logged_store(root, "seen", backend="memory") as seen,
+        ss.open_logged_store(root, "others", backend="memory") as others,
+    ):
+        for each in (seen, others):
+            each.store.put(b"more", b"7")
+        others.commit()
+        with pytest.raises(InvalidArgumentError, match="recorded a commit"):
+            seen.commit()
+        record.rename(record.with_name("kept"))
+        seen.commit()
+    with ss.open_logged_store(root, "seen", backend="memory") as again:
+        assert dict(again.store.range()) == {b"more": b"7"}
