@@ -84,6 +84,26 @@ class ImportedPartition:
     """``False`` when the partition was there already, and was left as it is."""
 
     @classmethod
+    def come(
+        cls,
+        store: str,
+        partition: int,
+        rows: int,
+        *,
+        refused: int = 0,
+        is_closed_cleanly: bool | None = None,
+    ) -> Self:
+        """Return that *partition* of *store* has come, with so many *rows* read."""
+        return cls(
+            store=store,
+            partition=partition,
+            rows=rows,
+            refused=refused,
+            is_closed_cleanly=is_closed_cleanly,
+            is_new=True,
+        )
+
+    @classmethod
     def left(cls, store: str, partition: int) -> Self:
         """Return that *partition* of *store* was there already."""
         return cls(
@@ -303,8 +323,9 @@ def write_partition(
     backend: str | None,
     options: Mapping[str, object] | None,
     meter: Meter,
-) -> tuple[int, int]:
-    """Write a partition aside, and give it its place; return the rows read and those accepted.
+    is_closed_cleanly: bool | None = None,
+) -> ImportedPartition:
+    """Write a partition aside, and give it its place; return what has become of it.
 
     Requires: `importing_into`.
 
@@ -339,7 +360,9 @@ def write_partition(
             f"cannot move the imported partition to {str(place)!r}: {error.strerror or error}"
         ) from error
     _remove(aside)
-    return rows, accepted
+    return ImportedPartition.come(
+        name, partition, rows, refused=rows - accepted, is_closed_cleanly=is_closed_cleanly
+    )
 
 
 def _remove_aside(target: StateRoot) -> None:

@@ -113,25 +113,17 @@ def import_as_versioned(
                     done.append(ImportedPartition.left(specification.name, number))
                     continue
                 end = log.end()
-                rows, accepted = write_partition(
-                    target,
-                    specification,
-                    entry.partitions,
-                    number,
-                    _versions(log, plain, end.offset),
-                    end.position,
-                    backend=backend,
-                    options=options,
-                    meter=meter,
-                )
                 done.append(
-                    ImportedPartition(
-                        store=specification.name,
-                        partition=number,
-                        rows=rows,
-                        refused=rows - accepted,
-                        is_closed_cleanly=None,
-                        is_new=True,
+                    write_partition(
+                        target,
+                        specification,
+                        entry.partitions,
+                        number,
+                        _versions(log, plain, end.offset),
+                        end.position,
+                        backend=backend,
+                        options=options,
+                        meter=meter,
                     )
                 )
     return done

@@ -180,7 +180,7 @@ def _import_partition(
     Requires: the lock of what is aside.
     """
     offsets = source.offsets(plan.store, partition)
-    rows, accepted = write_partition(
+    return write_partition(
         target,
         plan.specification,
         plan.partitions,
@@ -191,14 +191,7 @@ def _import_partition(
         backend=backend,
         options=options,
         meter=meter,
-    )
-    return ImportedPartition(
-        store=plan.store,
-        partition=partition,
-        rows=rows,
-        refused=rows - accepted,
         is_closed_cleanly=offsets.is_closed_cleanly,
-        is_new=True,
     )
 
 

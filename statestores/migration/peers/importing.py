@@ -216,7 +216,7 @@ def _import_partition(
     Requires: the lock of what is aside.
     """
     kind = plan.specification.kind
-    rows, accepted = write_partition(
+    return write_partition(
         target,
         plan.specification,
         plan.partitions,
@@ -226,14 +226,6 @@ def _import_partition(
         backend=backend,
         options=options,
         meter=meter,
-    )
-    return ImportedPartition(
-        store=plan.store,
-        partition=partition,
-        rows=rows,
-        refused=rows - accepted,
-        is_closed_cleanly=None,
-        is_new=True,
     )
 
 
@@ -298,11 +290,4 @@ def _import_placed(
     written = create_at_once(
         target, plan.specification, partitions=plan.partitions, changes=changes()
     )
-    return ImportedPartition(
-        store=name,
-        partition=0,
-        rows=written.rows,
-        refused=0,
-        is_closed_cleanly=None,
-        is_new=True,
-    )
+    return ImportedPartition.come(name, 0, written.rows)
