@@ -1,6 +1,6 @@
 """All checks of one partition: changelog, snapshots, engine, and whether they agree."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,7 @@ def check_partition(
         yield finding
         if snapshot is not None:
             snapshots.append(snapshot)
+    yield from _check_presence(partition, snapshots)
     if held is not None and specification is not None and partition.number is not None:
         own = changelog_partition(specification.name, partition.number)
         logged = _Logged(
@@ -161,6 +162,9 @@ def _check_open_engine(
         elif logged is not None:
             yield logged.check_store(store, path)
         elif partition.root is not None and partition.number is not None:
+            own = changelog_partition(store.name, partition.number)
+            if not partition.has_changelog and store.committed_offset(own) is not None:
+                yield _without_changelog(partition, "the engine")
             with closing(store.committed_content().changes) as changes:
                 yield from check_placement(
                     batches_from_changes(store.specification.kind, changes),
@@ -169,6 +173,25 @@ def _check_open_engine(
                     store.name,
                     partition.number,
                 )
+
+
+def _check_presence(partition: Partition, snapshots: Iterable[Snapshot]) -> Iterator[Finding]:
+    """Say that the changelog is gone if one of *snapshots* has come from it."""
+    specification, number = partition.specification, partition.number
+    if partition.has_changelog or specification is None or number is None:
+        return
+    own = changelog_partition(specification.name, number)
+    if any(each.manifest.partition == own for each in snapshots):
+        yield _without_changelog(partition, "a snapshot")
+
+
+def _without_changelog(partition: Partition, witness: str) -> Finding:
+    """Say that there was a changelog, as *witness* shows, and that there is none (LGS-8)."""
+    words = (
+        f"the changelog is gone, and {witness} has come from one; put it back, for the store is "
+        "not opened without it, or export what is left and import it into a new state root"
+    )
+    return Finding("changelog", partition.directory.changelog, Status.DAMAGED, words)
 
 
 class _Logged:

@@ -1,13 +1,15 @@
 """A verification by the library: what it looks at, in which order, and what it does not touch."""
 
+import shutil
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
 import statestores as ss
+from statestores.arrow import write_snapshot
 from statestores.arrow.progress import Progress
-from statestores.errors import StoreNotFoundError
+from statestores.errors import StoreMismatchError, StoreNotFoundError
 from statestores.logged_store import open_logged_store
 from statestores.verification import Finding, Status, verify
 
@@ -102,3 +104,36 @@ def test_a_path_with_nothing_is_refused_at_once(tmp_path: Path) -> None:
     """By the call, before anybody asks for a finding."""
     with pytest.raises(StoreNotFoundError, match="there is nothing at"):
         verify(tmp_path / "missing")
+
+
+@pytest.mark.spec("LGS-8")
+@pytest.mark.parametrize("store", ["rates", "counts"])
+def test_a_changelog_that_is_gone_is_found(root: Path, store: str) -> None:
+    """The directory of a changelog was not copied, and `verify` said that nothing was wrong.
+
+    The store is not opened without it. A snapshot shows that there was one, or the engine does, and
+    a store of which there is neither never had one.
+    """
+    before = [each for each in verify(root) if each.status is Status.DAMAGED]
+    changelog = root / store / "0" / "changelog"
+    shutil.rmtree(changelog)
+    found = [each for each in verify(root) if each.status is Status.DAMAGED]
+
+    assert before == []
+    assert {(each.check, each.path) for each in found} == {("changelog", changelog)}
+    assert all("is gone" in each.detail for each in found)
+    with pytest.raises(StoreMismatchError, match="is gone"):
+        open_logged_store(root, store, 0)
+
+
+@pytest.mark.spec("LGS-8")
+def test_a_store_that_never_had_a_changelog_lacks_none(tmp_path: Path) -> None:
+    """One that was opened by itself in a state root, with snapshots of it beside it."""
+    state = ss.StateRoot.create(tmp_path / "state")
+    state.add_store(ss.KeyValue("alone"), partitions=1)
+    with ss.open_store(state.path / "alone" / "0", ss.KeyValue("alone"), backend="sqlite") as alone:
+        alone.put(b"k", b"v")
+        alone.commit({ss.TopicPartition("input", 0): 3})
+        write_snapshot(alone, state.partition("alone", 0).snapshots)
+
+    assert [each for each in verify(state.path) if each.is_failure] == []
