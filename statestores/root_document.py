@@ -1,10 +1,12 @@
 """What ``statestores.json`` says: the stores of a state root (LAY-11)."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
+from zlib import crc32
 
 from statestores.errors import (
     InvalidArgumentError,
@@ -59,6 +61,11 @@ MAY_HAVE_ENDED: Final = "may_have_ended"
 """The field of a store's entry that says that its log is to be looked at: it may have an end."""
 
 
+CHECKSUM: Final = "crc32"
+"""The field that says what everything else in the file sums up to. A release that does not know it
+passes over it, and leaves it out when it writes the file; a file without it is taken as it is."""
+
+
 class Placement(StrEnum):
     """Who decides the partition of a key."""
 
@@ -107,16 +114,37 @@ class StoreEntry:
 
 
 def stores_in(fields: Fields, shown: str) -> dict[str, StoreEntry]:
-    """Return the stores that *fields* name, those of ``statestores.json`` at *shown*."""
+    """Return the stores that *fields* name, those of ``statestores.json`` at *shown*.
+
+    Raises:
+        StoreCorruptedError: It is malformed, or has another checksum than it says.
+        UnsupportedFormatError: It is of a later release.
+    """
     version = fields.integer("format")
     if version not in (FORMAT, FORMAT_WITH_GENERATIONS, FORMAT_WITH_LOG_GENERATIONS):
         raise UnsupportedFormatError(
             f"{shown} has format {version}, and this release knows {FORMAT} to "
             f"{FORMAT_WITH_LOG_GENERATIONS}; upgrade statestores"
         )
-    return {
+    stores = {
         name: _read_entry(shown, name, entry) for name, entry in fields.inside("stores").items()
     }
+    if CHECKSUM in fields and fields.text(CHECKSUM) != checksum_of(fields.as_is()):
+        raise StoreCorruptedError(
+            f"{shown} does not have the checksum that it says: it is damaged or was edited; put it "
+            f"back from a copy, or remove the field {CHECKSUM!r} if everything else in it is right"
+        )
+    return stores
+
+
+def checksum_of(content: Mapping[str, Any]) -> str:
+    """Return the CRC32 of *content* without its checksum, as eight hexadecimal digits (LAY-11).
+
+    It is that of the JSON in ASCII, with sorted names and no space.
+    """
+    rest = {name: value for name, value in content.items() if name != CHECKSUM}
+    compact = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return f"{crc32(compact.encode('ascii')):08x}"
 
 
 def _read_entry(shown: str, name: str, entry: Fields) -> StoreEntry:
@@ -161,7 +189,7 @@ def content_of(stores: Mapping[str, StoreEntry]) -> dict[str, Any]:
         format_ = FORMAT_WITH_GENERATIONS
     if any(entry.log_generation or entry.may_have_ended for entry in stores.values()):
         format_ = FORMAT_WITH_LOG_GENERATIONS
-    return {
+    content = {
         "format": format_,
         "stores": {
             name: {
@@ -175,6 +203,7 @@ def content_of(stores: Mapping[str, StoreEntry]) -> dict[str, Any]:
             for name, entry in stores.items()
         },
     }
+    return {**content, CHECKSUM: checksum_of(content)}
 
 
 def with_entry(stores: Mapping[str, StoreEntry], entry: StoreEntry) -> dict[str, StoreEntry] | None:

@@ -69,6 +69,10 @@ class Fields:
     def __iter__(self) -> Iterator[str]:
         return iter(self._content)
 
+    def as_is(self) -> Mapping[str, Any]:
+        """Return all of the fields, none of them looked at."""
+        return self._content
+
     def text(self, name: str) -> str:
         """Return a text that is not empty."""
         value = self._content.get(name)

@@ -34,7 +34,7 @@ from statestores.opening import backend_of
 from statestores.processing import Graph, Topic, Topology, describe
 from statestores.processing.local.identity import claim
 from statestores.processing.topology import differences
-from statestores.root_document import TOPOLOGY_NOTE
+from statestores.root_document import TOPOLOGY_NOTE, checksum_of
 from statestores.semantics import open_on_engine
 from statestores.semantics.rows.layout import POSITION_ROW, SPECIFICATION_ROW
 from statestores.spi.durability import Durability
@@ -150,7 +150,11 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Document]:
         "engine.json": Document(
             place / "store" / "engine.json", lambda path: backend_of(path.parent)
         ),
-        "statestores.json": Document(root.path / "statestores.json", _read_root),
+        "statestores.json": Document(
+            root.path / "statestores.json",
+            _read_root,
+            lambda content: {**content, "crc32": checksum_of(content)},
+        ),
         "intent.json": Document(
             writes / "intent.json",
             lambda path: read_intent(path.parent.parent),

@@ -1,6 +1,7 @@
 """The files of a partition and of a state root, and stores of old that keep opening."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -355,12 +356,60 @@ def test_a_state_root_says_what_its_stores_are(tmp_path: Path) -> None:
     rates = ss.Versioned("rates", history_retention_ms=5, key=ss.utf8)
     ss.StateRoot.create(tmp_path).add_store(rates, partitions=4)
 
-    assert json.loads((tmp_path / "statestores.json").read_bytes()) == {
+    said = json.loads((tmp_path / "statestores.json").read_bytes())
+    assert re.fullmatch("[0-9a-f]{8}", said.pop("crc32"))
+    assert said == {
         "format": 1,
         "stores": {"rates": {"partitions": 4, "specification": rates.describe()}},
     }
     entry = ss.StateRoot.open(tmp_path).store()
     assert (entry.specification, entry.partitions) == (rates, 4)
+
+
+@pytest.mark.spec("LAY-11")
+def test_a_flipped_bit_does_not_change_what_a_store_is(tmp_path: Path) -> None:
+    """One bit made ``"ttl_ms": 0`` a 1, and what a store held was gone at its next opening.
+
+    It was still JSON, as one flipped bit of thirty was, with another number of partitions,
+    partitioner or retention. The file has a checksum now, and all of them are refused by its name.
+    """
+    root = ss.StateRoot.create(tmp_path)
+    root.add_store(ss.TimestampedKeyValue("times"), partitions=2)
+    root.add_store(ss.Window("wins", retention_ms=9_000, window_size_ms=10), partitions=1)
+    file = tmp_path / "statestores.json"
+    whole, stores = file.read_bytes(), root.stores
+    told = []
+    for number in range(0, 8 * len(whole), 5):  # every bit of a byte, in turn
+        place, bit = divmod(number, 8)
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
+        try:
+            assert ss.StateRoot.open(tmp_path).stores == stores
+        except (StoreCorruptedError, UnsupportedFormatError) as error:
+            told.append(str(error))
+
+    assert all(str(file) in text for text in told)
+    assert any("does not have the checksum" in text for text in told)
+
+
+@pytest.mark.spec("LAY-11")
+def test_a_state_root_of_an_earlier_release_has_no_checksum(tmp_path: Path) -> None:
+    """It is read as it is, and gets one with the next store.
+
+    So is one from which it was removed, as the error advises.
+    """
+    root = ss.StateRoot.create(tmp_path)
+    root.add_store(ss.KeyValue("counts"), partitions=2)
+    file = tmp_path / "statestores.json"
+    document = json.loads(file.read_bytes())
+    del document["crc32"]
+    document["stores"]["counts"]["partitions"] = 3
+    file.write_text(json.dumps(document))
+    edited = ss.StateRoot.open(tmp_path)
+    edited.add_store(ss.KeyValue("others"), partitions=1)
+
+    assert edited.store("counts").partitions == 3
+    assert "crc32" in json.loads(file.read_bytes())
+    assert ss.StateRoot.open(tmp_path).stores == edited.stores
 
 
 @pytest.mark.spec("LAY-11")

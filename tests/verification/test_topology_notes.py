@@ -93,6 +93,7 @@ def _change_placement(state: Path) -> None:
     file = state / "statestores.json"
     content = json.loads(file.read_bytes())
     content["stores"]["sums"]["placement"] = "task"
+    del content["crc32"]
     file.write_text(json.dumps(content))
 
 

@@ -39,6 +39,7 @@ def _forget_placement(state: Path) -> None:
     """Make the root what an earlier release has left."""
     file = state / "statestores.json"
     document = json.loads(file.read_text("utf-8"))
+    del document["crc32"]
     for entry in document["stores"].values():
         del entry["placement"]
     file.write_text(json.dumps(document), "utf-8")
