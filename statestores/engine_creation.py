@@ -150,6 +150,21 @@ def _check_named(directory: Path, name: str) -> None:
         raise _unnamed(directory)
 
 
+def refuse_unnamed(directory: Path) -> None:
+    """Accept a *directory* in which no engine's files lie of which nothing says whose they are.
+
+    Raises:
+        StoreCorruptedError: There are such files, and no creation of an engine has been noted.
+        StorageError: It cannot be looked into.
+    """
+    if (
+        not (directory / CREATING_FILE).exists()
+        and has_files(directory / ENGINE_DIRECTORY)
+        and not (directory / ENGINE_FILE).exists()  # last: whoever makes one names it at the end
+    ):
+        raise _unnamed(directory)
+
+
 def note_creation(directory: Path, name: str) -> None:
     """Note that the backend *name* makes the engine of a new store in *directory*.
 

@@ -10,6 +10,7 @@ from statestores.arrow.restore_mark import restore_mark
 from statestores.arrow.row_batches import batches_from_changes
 from statestores.arrow.snapshots.reader import Snapshot
 from statestores.changelog import changelog_partition
+from statestores.engine_creation import refuse_unnamed
 from statestores.errors import StateStoreError, StoreLockedError
 from statestores.files.durable_json import ENGINE_FILE
 from statestores.opening import backend_of
@@ -79,11 +80,20 @@ def check_partition(
         yield Finding("engine", partition.home, Status.DAMAGED, str(error), error)
         return
     if backend is None:
+        yield from _check_unnamed(partition)
         return
     if not with_engine:
         yield Finding("engine", partition.engine, Status.SKIPPED, "not wanted (--no-engine)")
         return
     yield from _check_engine(partition, backend, options, logged, meter)
+
+
+def _check_unnamed(partition: Partition) -> Iterator[Finding]:
+    """Say that an engine lies there of which nothing says whose it is (LAY-29)."""
+    try:
+        refuse_unnamed(partition.home)
+    except StateStoreError as error:
+        yield Finding("engine", partition.engine, Status.DAMAGED, str(error), error)
 
 
 def _unimported(partition: Partition) -> Finding | None:

@@ -1,15 +1,18 @@
 """A verification by the library: what it looks at, in which order, and what it does not touch."""
 
+import json
+import shlex
 import shutil
 from itertools import islice
 from pathlib import Path
 
 import pytest
+from command_line import invoke
 
 import statestores as ss
 from statestores.arrow import write_snapshot
 from statestores.arrow.progress import Progress
-from statestores.errors import StoreMismatchError, StoreNotFoundError
+from statestores.errors import StoreCorruptedError, StoreMismatchError, StoreNotFoundError
 from statestores.logged_store import open_logged_store
 from statestores.verification import Finding, Status, verify
 
@@ -124,6 +127,33 @@ def test_a_changelog_that_is_gone_is_found(root: Path, store: str) -> None:
     assert all("is gone" in each.detail for each in found)
     with pytest.raises(StoreMismatchError, match="is gone"):
         open_logged_store(root, store, 0)
+
+
+@pytest.mark.spec("LAY-29")
+def test_an_engine_of_which_nothing_says_whose_it_is_is_found(root: Path) -> None:
+    """`engine.json` was not copied, the store was refused, and `verify` looked at no engine there.
+
+    What `doctor` advises mends it. An engine that is just being made is not one of them.
+    """
+    place = root / "rates" / "0"
+    (place / "engine.json").rename(place / "engine.creating.json")
+    being_made = [each for each in verify(root / "rates") if each.is_failure]
+    (place / "engine.creating.json").unlink()
+    [found] = [each for each in verify(root / "rates") if each.is_failure]
+    told = json.loads(invoke("doctor", str(root), "--json").stdout)["symptoms"]
+    [mended] = [each["command"] for each in told if each["code"] == "engine-damaged"]
+    with pytest.raises(StoreCorruptedError) as refused:
+        open_logged_store(root, "rates", 0)
+    outcome = invoke(*shlex.split(mended)[1:])
+
+    assert being_made == []
+    assert (found.check, found.path, found.detail) == (
+        "engine",
+        place / "engine",
+        str(refused.value),
+    )
+    assert outcome.exit_code == 0
+    assert [each for each in verify(root / "rates") if each.is_failure] == []
 
 
 @pytest.mark.spec("LGS-8")
