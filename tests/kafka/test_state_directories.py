@@ -1,11 +1,12 @@
 """What an instance finds in its directory: its own stores, or somebody else's, which it leaves."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 import statestores as ss
-from statestores.errors import StoreMismatchError, TopologyMismatchError
+from statestores.errors import StoreCorruptedError, StoreMismatchError, TopologyMismatchError
 from statestores.kafka.identity import INSTANCE_FILE, claim
 from statestores.kafka.tasks.task_stores import TaskStores
 from statestores.processing import Topic, Topology
@@ -39,6 +40,20 @@ def test_a_state_of_another_is_refused(tmp_path: Path) -> None:
         claim(own, counting("other"))
 
     assert claim(own, counting("shop")) == identity
+
+
+@pytest.mark.spec("LAY-24")
+@pytest.mark.parametrize("name", ["name", "internal_topics", "stores", "parts"])
+def test_a_note_that_no_release_writes_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    """It was compared as it was: a start ended with `KeyError`, and nothing said where."""
+    claim(tmp_path, counting("shop"))
+    file = tmp_path / INSTANCE_FILE
+    content = json.loads(file.read_bytes())
+    del content["topology"][name]
+    file.write_text(json.dumps(content))
+
+    with pytest.raises(StoreCorruptedError, match=INSTANCE_FILE):
+        claim(tmp_path, counting("shop"))
 
 
 @pytest.mark.spec("KFK-34")
