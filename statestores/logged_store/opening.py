@@ -102,7 +102,7 @@ def open_logged_store(
     or older than the changelog's beginning, is loaded from the newest valid snapshot first. A write
     by Spark that was committed but not finished is now finished. While a task that has died has
     recorded a commit of the store, it can be read and snapshots of it be written, and no commit is
-    made (TSK-26).
+    made (TSK-24).
 
     In a root that is the URL of an object store (docs/object-stores.md), opening takes the
     partition over: whoever has it open is fenced, and its next commit raises `FencedError`.
@@ -202,7 +202,7 @@ def open_logged_store(
 
 
 def _let_records_come_first(opened: LoggedStore[Any], root: StateRoot) -> None:
-    """Have *opened* append nothing while a task has recorded a commit of it (TSK-26).
+    """Have *opened* append nothing while a task has recorded a commit of it (TSK-24).
 
     Raises:
         StorageError: It cannot be found out.

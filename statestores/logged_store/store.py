@@ -180,7 +180,7 @@ class LoggedStore(Closing, Generic[S]):
             StoreClosedError: The store is closed.
             InvalidTypeError, InvalidArgumentError: The position is malformed, or names the
                 store's own changelog; or a task that has died has recorded a commit of the store
-                that it is to end first (TSK-26).
+                that it is to end first (TSK-24).
             CommitInDoubtError: The disk failed in the middle: close the store and open it again.
             StorageError: The changelog or the engine could not write.
         """

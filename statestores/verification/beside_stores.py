@@ -14,7 +14,7 @@ _NOTE = "topology"
 
 
 def check_beside_stores(root: StateRoot) -> Iterator[Finding]:
-    """Check what *root* has beside its stores; yield a finding for each thing (TSK-22, TSK-25).
+    """Check what *root* has beside its stores; yield a finding for each thing (TSK-22, TSK-23).
 
     Nothing is changed, carried out or locked.
     """

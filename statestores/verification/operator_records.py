@@ -26,7 +26,7 @@ _RECORD = "micro-batch"
 
 
 def check_operator_records(root: StateRoot) -> Iterator[Finding]:
-    """Check the last micro-batch of each operator on *root*; yield a finding for each (TSK-25).
+    """Check the last micro-batch of each operator on *root*; yield a finding for each (TSK-23).
 
     An operator that has committed none has none. Nothing is changed, carried out or locked.
     """

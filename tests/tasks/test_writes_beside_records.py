@@ -100,7 +100,7 @@ def test_so_does_a_record_that_cannot_be_understood(root: ss.StateRoot, kept: in
         pass
 
 
-@pytest.mark.spec("TSK-26")
+@pytest.mark.spec("TSK-24")
 @pytest.mark.parametrize("write", ["commit", "truncate"])
 def test_a_store_that_is_opened_by_itself_waits_too(root: ss.StateRoot, write: str) -> None:
     """A script opened one of the task's stores after the crash and committed a correction.
@@ -127,7 +127,7 @@ def test_a_store_that_is_opened_by_itself_waits_too(root: ss.StateRoot, write: s
     assert content(root) == [{b"k": b"v"}, {b"k": b"v", b"more": b"7"}]
 
 
-@pytest.mark.spec("TSK-26")
+@pytest.mark.spec("TSK-24")
 def test_a_store_that_waits_goes_on_when_the_record_is_moved_away(root: ss.StateRoot) -> None:
     """As the error of a record that cannot be read advises; and no other store waits."""
     record = root.path / "@tasks" / "0_0" / "commit"

@@ -110,7 +110,7 @@ def test_a_record_that_is_whole_is_said_and_carried_out_by_nobody(place: str) ->
     assert _of_tasks(place) == []
 
 
-@pytest.mark.spec("TSK-25")
+@pytest.mark.spec("TSK-23")
 def test_a_record_that_stands_is_noted_by_doctor(place: str) -> None:
     """Nothing said that a commit waits, though writes of others and reshards are refused for it.
 

@@ -48,7 +48,7 @@ def _change(state: Path, change: Callable[[dict[str, Any]], object]) -> None:
     note.write_text(json.dumps(content))
 
 
-@pytest.mark.spec("TSK-25")
+@pytest.mark.spec("TSK-23")
 def test_a_note_that_is_whole_is_said_to_be(state: Path) -> None:
     """And names the state."""
     [finding] = _notes(state)
@@ -58,7 +58,7 @@ def test_a_note_that_is_whole_is_said_to_be(state: Path) -> None:
     assert "'shop-" in finding.detail
 
 
-@pytest.mark.spec("TSK-25")
+@pytest.mark.spec("TSK-23")
 def test_a_note_that_is_damaged_is_found_by_whatever_looks_for_damage(state: Path) -> None:
     """A topology was not run on its state any more, and `verify` and `doctor` found nothing."""
     note = state / TOPOLOGY_NOTE
@@ -75,7 +75,7 @@ def test_a_note_that_is_damaged_is_found_by_whatever_looks_for_damage(state: Pat
         _run(state.parent)
 
 
-@pytest.mark.spec("TSK-25")
+@pytest.mark.spec("TSK-23")
 def test_a_note_that_is_gone_is_found(state: Path) -> None:
     """Stores that tasks place have no other owner than a topology, which is not run without it."""
     _change_placement(state)
@@ -97,7 +97,7 @@ def _change_placement(state: Path) -> None:
     file.write_text(json.dumps(content))
 
 
-@pytest.mark.spec("TSK-25")
+@pytest.mark.spec("TSK-23")
 def test_a_note_of_a_later_release_is_said_to_be_one(state: Path) -> None:
     """It is no damage."""
     _change(state, lambda content: content.update(format=2))
@@ -116,7 +116,7 @@ def _symptoms(state: Path) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.spec("LAY-24", "TSK-25")
+@pytest.mark.spec("LAY-24", "TSK-23")
 @pytest.mark.parametrize(
     ("place", "value"),
     [
@@ -158,7 +158,7 @@ def test_a_note_that_no_release_writes_is_refused_by_name(
         _run(state.parent)
 
 
-@pytest.mark.spec("TSK-25")
+@pytest.mark.spec("TSK-23")
 def test_the_note_of_an_object_root_is_looked_at(state: Path) -> None:
     """An object instead of a file."""
     root = ss.StateRoot.create("memory://verified-topology/note")

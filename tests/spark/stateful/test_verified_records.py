@@ -59,7 +59,7 @@ def _dies(plan: StatefulPlan, step: str) -> None:
         failpoints.disarm()
 
 
-@pytest.mark.spec("TSK-25")
+@pytest.mark.spec("TSK-23")
 def test_a_micro_batch_that_is_carried_out_is_whole(plan: StatefulPlan) -> None:
     """Nothing waits, also when what it has emitted is gone, as after a sink has it."""
     [before] = _records(plan.root)
@@ -71,7 +71,7 @@ def test_a_micro_batch_that_is_carried_out_is_whole(plan: StatefulPlan) -> None:
     assert _symptoms(plan.root).keys().isdisjoint({"operator-damaged", "recorded-commit"})
 
 
-@pytest.mark.spec("TSK-25")
+@pytest.mark.spec("TSK-23")
 def test_a_micro_batch_that_waits_is_said_to(plan: StatefulPlan) -> None:
     """A driver has died between its record and its stores; the next start carries it out."""
     _dies(plan, "publish.checked")
@@ -112,7 +112,7 @@ def _older_changelog(plan: StatefulPlan) -> None:
         segment.unlink()
 
 
-@pytest.mark.spec("TSK-25")
+@pytest.mark.spec("TSK-23")
 @pytest.mark.parametrize("damage", [_torn, _moved, _emitted, _older_changelog])
 def test_a_micro_batch_from_which_a_query_cannot_go_on_is_found(
     plan: StatefulPlan, damage: Callable[[StatefulPlan], object]
@@ -131,7 +131,7 @@ def test_a_micro_batch_from_which_a_query_cannot_go_on_is_found(
     assert invoke("verify", str(plan.root)).exit_code == 1
 
 
-@pytest.mark.spec("TSK-25")
+@pytest.mark.spec("TSK-23")
 def test_what_is_staged_for_a_micro_batch_that_waits_is_looked_at(plan: StatefulPlan) -> None:
     """The next start could not append it."""
     _dies(plan, "publish.checked")
@@ -145,7 +145,7 @@ def test_what_is_staged_for_a_micro_batch_that_waits_is_looked_at(plan: Stateful
         MicroBatches(plan).settle()
 
 
-@pytest.mark.spec("TSK-25")
+@pytest.mark.spec("TSK-23")
 def test_a_record_of_a_later_release_is_said_to_be_one(plan: StatefulPlan) -> None:
     """It is no damage."""
     file = plan.directory / "batch.json"
@@ -156,7 +156,7 @@ def test_a_record_of_a_later_release_is_said_to_be_one(plan: StatefulPlan) -> No
     assert "operator-damaged" not in _symptoms(plan.root)
 
 
-@pytest.mark.spec("TSK-25")
+@pytest.mark.spec("TSK-23")
 def test_the_record_of_an_operator_on_objects_is_looked_at(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
