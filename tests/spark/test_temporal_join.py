@@ -193,6 +193,22 @@ def test_a_column_may_have_a_dot_in_its_name(spark: SparkSession, state: Path) -
     assert joined.drop("valid_from").collect() == [(*orders.collect()[0], 1.3)]
 
 
+def test_columns_may_share_a_name(spark: SparkSession, state: Path) -> None:
+    """As those of a join do, and to Spark ``Key`` and ``key``; one may be called ``*``.
+
+    Such DataFrames failed with an error of Spark's about a reference that is ambiguous, though the
+    columns to join on were not.
+    """
+    orders = spark.sql("SELECT 'EUR', timestamp_ntz'1970-01-01 00:00:04', 'a', 'b', 'c', 'd', 'e'")
+    orders = orders.toDF("k", "t", "id", "id", "Key", "key", "*")
+    joined = temporal_join(orders, state, on="k", at="t", value_name="rate")
+
+    assert joined.columns == [*orders.columns, "rate", "valid_from"]
+    assert [tuple(row)[:-1] for row in joined.collect()] == [(*orders.collect()[0], 1.3)]
+    with pytest.raises(InvalidArgumentError, match="has 2 columns 'id', expected one"):
+        temporal_join(orders, state, on="id", at="t", value_name="rate")
+
+
 def test_a_batch_sees_the_table_as_it_was(orders: DataFrame, state: Path, rows_of: RowsOf) -> None:
     """When the join was made, however often it is computed."""
     joined = temporal_join(orders, state, on="key", at="time_ms")

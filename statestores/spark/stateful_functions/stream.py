@@ -67,7 +67,7 @@ class Operator:
         def compute(task: StatefulTask) -> Sequence[TaskResult]:
             try:
                 placed = self._placement.shuffled(frame)
-                rows = map_batches(placed, task.run, "result string")
+                rows = map_batches(placed, task.run, StructType().add("result", "string"))
                 return [TaskResult.from_json(row.result) for row in rows.collect()]
             except BaseException:
                 self._batches.give_up(batch)

@@ -23,7 +23,7 @@ from statestores.spark.copied_partition import copied_partition
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.hash_placement import PLACE_COLUMN, Placement, partition_of
 from statestores.spark.local_copy import CopyOptions, local_copy
-from statestores.spark.map_batches import map_batches, quoted
+from statestores.spark.map_batches import map_batches, number_name, numbered
 from statestores.spark.session.worker_python import check_worker_python
 from statestores.spark.stateful_functions.output import declared_schema
 from statestores.spark.temporal.pins import TablePins, table_ends
@@ -235,11 +235,14 @@ def _with_instants(frame: "DataFrame", at: str) -> "tuple[DataFrame, str]":
 
     Spark knows the zone of its session, in which it takes times that have none; tasks do not.
     """
-    if frame.schema.names.count(at) != 1:
+    names = frame.schema.names
+    if names.count(at) != 1:
         return frame, at  # which the join says
     if not isinstance(frame.schema[at].dataType, TimestampNTZType):
         return frame, at
-    return frame.withColumn(AT_COLUMN, frame[quoted(at)].cast("timestamp")), AT_COLUMN
+    plain = numbered(frame)
+    instants = plain[number_name(names.index(at))].cast("timestamp")
+    return plain.withColumn(AT_COLUMN, instants).toDF(*names, AT_COLUMN), AT_COLUMN
 
 
 def _check_names(frame: "DataFrame", *added: str) -> None:
