@@ -190,6 +190,19 @@ def is_unfinished(store_directory: Path, write_id: str) -> bool:
     return intent is not None and intent.write_id == write_id and not intent.finished
 
 
+def end_for_readers(store_directory: Path, partition: int, end_offset: int) -> int:
+    """Return where *partition* ends for readers, whose changelog ends at *end_offset*.
+
+    They count what an unfinished write is still to append; so do the snapshots that they write.
+
+    Raises:
+        StoreCorruptedError, UnsupportedFormatError, StorageError: The intent cannot be read.
+    """
+    intent = read_intent(store_directory)
+    write = None if intent is None or intent.finished else intent.partitions.get(partition)
+    return end_offset if write is None else max(end_offset, write.end_offset)
+
+
 def _partition_write(number: int, fields: Fields) -> PartitionWrite:
     fields.only("base_offset", "end_offset", "files", "first_sequence")
     base = fields.integer("base_offset")

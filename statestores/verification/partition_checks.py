@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import StateStore
+from statestores.staging.write_intent import end_for_readers
 from statestores.verification.engine_rows import examine_rows
 from statestores.verification.files import LogRange, check_changelog, check_snapshots
 from statestores.verification.findings import (
@@ -55,6 +57,7 @@ def check_partition(
     if partition.has_changelog:
         finding, held = check_changelog(partition.directory.changelog, kind)
         yield finding
+        held = None if held is None else _counted(partition, held)
     snapshots = []
     for finding, snapshot in check_snapshots(partition, held):
         yield finding
@@ -105,6 +108,20 @@ def _unimported(partition: Partition) -> Finding | None:
     except StateStoreError as error:
         return Finding("partition", partition.path, Status.DAMAGED, str(error), error)
     return None
+
+
+def _counted(partition: Partition, held: LogRange) -> LogRange:
+    """Return what the changelog of *partition* has *held*, up to where readers count it.
+
+    They write snapshots of what is committed, also before its changelog has it.
+    """
+    if partition.root is None or partition.number is None:
+        return held
+    try:
+        end = end_for_readers(partition.path.parent, partition.number, held.end_offset)
+    except StateStoreError:
+        return held  # the check of the store says so
+    return replace(held, end_offset=end)
 
 
 def _check_engine(

@@ -8,18 +8,31 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+import pyarrow as pa
 import pytest
 
 import statestores as ss
+from statestores import failpoints
 from statestores.arrow.snapshots.directory import native_path
+from statestores.changelog import change_schema
 from statestores.cli.operating import examination
 from statestores.cli.operating.ailments import AILMENTS, Severity
 from statestores.errors import MissingDriverError
 from statestores.logged_store import open_logged_store
+from statestores.staging.staged_write import write_at_once
+from statestores.upkeep import FileSnapshot
 
 Run: TypeAlias = Callable[..., Any]
 
 COUNTS = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
+
+
+class _Died(BaseException):
+    """The process ends here, as far as anybody can tell."""
+
+
+def _die() -> None:
+    raise _Died
 
 
 @pytest.fixture
@@ -311,18 +324,28 @@ def test_places_that_cannot_be_written_and_full_disks_are_told(
     assert found["not-writable"]["command"].startswith("chmod u+rwx ")
 
 
-def test_an_unfinished_write_is_told(
-    state: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The next writer finishes it, and so does the command."""
+def test_an_unfinished_write_is_told(state: Path, run: Run, succeed: Run) -> None:
+    """The next writer finishes it, and so does the command.
 
-    class Intent:
-        finished, write_id, partitions = False, "abc", (0, 1)
+    A snapshot that somebody writes meanwhile has it already, as all readers do; it was called
+    damaged, and `lag` had a restore apply -1 changes.
+    """
+    root = ss.StateRoot.open(state)
+    rows = [{"key": b"k2", "value": ss.int64.encode(200)}]
+    change = pa.RecordBatch.from_pylist(rows, change_schema(COUNTS.kind))
+    failpoints.arm("publish.committed", _die)
+    with pytest.raises(_Died):
+        write_at_once(root, "counts", [change])
+    failpoints.disarm()
+    FileSnapshot(directory=root.partition("counts", 0), number=0, specification=COUNTS)()
+    found = _found(run, state)
+    (row,) = succeed("lag", state, "--json").lines
 
-    monkeypatch.setattr(examination, "read_intent", lambda _: Intent)
-    found = _found(run, state, "--no-rows")
-
-    assert found["unfinished-write"]["command"].startswith("statestores restore ")
+    assert set(found) == {"unfinished-write", "engine-behind"}
+    assert (row["lag"], row["since_snapshot"]) == (1, 0)
+    command = found["unfinished-write"]["command"]
+    succeed(*shlex.split(command)[1:])
+    assert _found(run, state) == {}
 
 
 def test_every_ailment_says_what_to_do() -> None:

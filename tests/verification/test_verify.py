@@ -6,18 +6,31 @@ import shutil
 from itertools import islice
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from command_line import invoke
 
 import statestores as ss
+from statestores import failpoints
 from statestores.arrow import write_snapshot
 from statestores.arrow.progress import Progress
+from statestores.changelog import change_schema
 from statestores.errors import StoreCorruptedError, StoreMismatchError, StoreNotFoundError
 from statestores.logged_store import open_logged_store
+from statestores.staging.staged_write import write_at_once
+from statestores.upkeep import FileSnapshot
 from statestores.verification import Finding, Status, verify
 
 ROWS = 25_000
 """More than are read between two words about the progress."""
+
+
+class _Died(BaseException):
+    """The process ends here, as far as anybody can tell."""
+
+
+def _die() -> None:
+    raise _Died
 
 
 @pytest.fixture
@@ -167,3 +180,28 @@ def test_a_store_that_never_had_a_changelog_lacks_none(tmp_path: Path) -> None:
         write_snapshot(alone, state.partition("alone", 0).snapshots)
 
     assert [each for each in verify(state.path) if each.is_failure] == []
+
+
+def test_a_snapshot_of_what_is_committed_and_not_appended_is_whole(tmp_path: Path) -> None:
+    """A job had died behind its commit, and somebody wrote a snapshot of what readers saw.
+
+    It was called damaged, "the changelog has lost its end", and doctor said how to remove it.
+    """
+    root = ss.StateRoot.create(tmp_path / "state")
+    counts = ss.KeyValue("counts")
+    root.add_store(counts, partitions=1)
+    rows = [{"key": b"a", "value": b"1"}, {"key": b"b", "value": None}]
+    changes = pa.RecordBatch.from_pylist(rows, change_schema(counts.kind))
+    write_at_once(root, "counts", [changes])
+    failpoints.arm("publish.committed", _die)
+    with pytest.raises(_Died):
+        write_at_once(root, "counts", [changes.slice(0, 1)])
+    failpoints.disarm()
+    FileSnapshot(directory=root.partition("counts", 0), number=0, specification=counts)()
+    findings = list(verify(root.path))
+
+    assert [each.detail for each in findings if each.is_failure] == []
+    assert {each.detail for each in findings} > {
+        "1 rows at offset 2",
+        "equals its changelog up to offset 2",
+    }

@@ -10,6 +10,7 @@ from statestores.cli.facts import engine_facts
 from statestores.errors import StateStoreError, StoreNotFoundError
 from statestores.files.lock_owner import LockOwner, lock_owner
 from statestores.reading.locations import Partition
+from statestores.staging.write_intent import end_for_readers
 from statestores.tasks.lag import LagInfo
 
 
@@ -128,13 +129,16 @@ def _asked(
 
 
 def _end_of(partition: Partition) -> tuple[int, int | None]:
-    """Return where the changelog of *partition* ends, and when it was last written."""
+    """Return where *partition* ends for readers, and when its changelog was last written."""
     kind = None if partition.specification is None else partition.specification.kind
     try:
         with ChangelogReader.open(partition.directory.changelog, kind) as log:
-            path = log.segments()[-1].path
-            return log.end_offset, path.stat().st_mtime_ns // 1_000_000
+            path, end = log.segments()[-1].path, log.end_offset
+            written_ms = path.stat().st_mtime_ns // 1_000_000
     except StoreNotFoundError:
         return 0, None
     except FileNotFoundError:
         return 0, None  # compacted and removed since: the next look finds its successor
+    if partition.root is not None and partition.number is not None:
+        end = end_for_readers(partition.path.parent, partition.number, end)
+    return end, written_ms
