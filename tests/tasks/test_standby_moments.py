@@ -5,11 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import statestores as ss
 from statestores import failpoints
-from statestores.changelog import FileChangelog, compact
+from statestores.arrow.snapshots.directory import list_snapshots
+from statestores.changelog import FileChangelog, change_schema, compact
 from statestores.errors import (
     InvalidStateStoreError,
     OffsetOutOfRangeError,
@@ -17,10 +19,23 @@ from statestores.errors import (
     StorageError,
     StoreClosedError,
     StoreLockedError,
+    StoreMismatchError,
 )
+from statestores.staging.staged_write import publish, stage
+from statestores.staging.unfinished_write import finish_staged_writes
 from statestores.tasks import LagInfo, Standby, open_standby
+from statestores.tasks.copying import changelog_gap
+from statestores.upkeep import FileSnapshot
 
 INPUT = ss.TopicPartition("numbers", 0)
+
+
+class _Died(BaseException):
+    """The process ends here, as far as anybody can tell."""
+
+
+def _die() -> None:
+    raise _Died
 
 
 def _put(counts: ss.LoggedStore[Any], number: int) -> None:
@@ -64,6 +79,70 @@ def test_before_the_writer_has_begun_there_is_nothing_to_take(
             _put(counts, 1)
         assert copy.poll() == 2
         assert _number(copy) == 1
+
+
+@pytest.mark.spec("STB-2")
+def test_a_snapshot_may_have_what_its_changelog_is_still_to_get(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """A job had died behind its commit, and somebody wrote a snapshot of what readers saw.
+
+    A standby that was begun then took it, found that the changelog "has lost its end", and did not
+    follow any more. It takes what the changelog has, and the rest when a writer has finished it.
+    """
+    specification, place = root.store("counts").specification, root.partition("counts", 0)
+    with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
+        _put(counts, 1)
+    row = {"key": b"number", "value": ss.int64.encode(2)}
+    change = pa.RecordBatch.from_pylist([row], change_schema(specification.kind))
+    staged = stage(root.path, specification, 3, "w", "t", [change], partition=0)
+    failpoints.arm("publish.committed", _die)
+    with pytest.raises(_Died):
+        publish(root, "counts", "w", [staged])
+    failpoints.disarm()
+    written = FileSnapshot(directory=place, number=0, specification=specification)()
+
+    assert written is not None
+    assert written.offset == 2
+    [segment] = place.changelog.glob("*.log")
+    before = segment.read_bytes()
+    with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
+        assert copy.poll() == 2
+        assert _number(copy) == 1
+        assert finish_staged_writes(root, "counts")
+        assert copy.poll() == 1
+        assert _number(copy) == 2
+    segment.write_bytes(before)  # this one has lost its end
+    with (
+        open_standby(root, "counts", 0, tmp_path / "new", backend="sqlite") as copy,
+        pytest.raises(StoreMismatchError, match="stands at offset 2, and the changelog ends"),
+    ):
+        copy.poll()
+
+
+@pytest.mark.spec("STB-2")
+def test_a_snapshot_of_commits_that_came_meanwhile_is_not_taken(
+    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of the changelog is pinned before snapshots are looked for, and both grow.
+
+    What was newer than the pinned end was taken, and did not fit to it. An older one is, or none.
+    """
+    with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
+        _put(counts, 1)
+
+        def meanwhile(directory: Path) -> dict[int, Path]:
+            monkeypatch.undo()
+            _put(counts, 2)
+            counts.snapshot()
+            return list_snapshots(directory)
+
+        with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
+            monkeypatch.setattr(changelog_gap, "list_snapshots", meanwhile)
+            assert copy.poll() == 2
+            assert _number(copy) == 1
+            copy.poll()
+            assert _number(copy) == 2
 
 
 @pytest.mark.spec("STB-6", "TSK-7")

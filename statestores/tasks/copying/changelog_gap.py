@@ -4,11 +4,13 @@ A writer deletes the beginning of its changelog once a snapshot covers it, witho
 reads there (STB-1).
 """
 
+from collections.abc import Callable
+
 from statestores.arrow.restore_mark import restore_mark
 from statestores.arrow.snapshots.choice import newest_valid_snapshot
 from statestores.arrow.snapshots.directory import list_snapshots
 from statestores.arrow.snapshots.reader import Snapshot
-from statestores.changelog import ChangelogReader
+from statestores.changelog import ChangelogReader, ReadOnlyChangelog
 from statestores.errors import OffsetOutOfRangeError, StoreNotFoundError
 from statestores.generations import refuse_replaced
 from statestores.opening import BytesStore
@@ -17,21 +19,32 @@ from statestores.state_root import PartitionDirectory
 
 
 def snapshot_before(
-    store: BytesStore, source: PartitionDirectory, partition: TopicPartition, first_offset: int
+    store: BytesStore,
+    source: PartitionDirectory,
+    partition: TopicPartition,
+    log: ReadOnlyChangelog,
+    end_for_readers: Callable[[], int],
 ) -> Snapshot | None:
-    """Return what *store* must load before a changelog that begins at *first_offset*, if any.
+    """Return what *store* must load before *log*, whose end is pinned, if it must load anything.
+
+    A snapshot may be newer than that end: its writer has committed since, or has died before it
+    appended what it had committed, which *end_for_readers* counts. Then it is an older one.
 
     Raises:
         OffsetOutOfRangeError: It must, and no valid snapshot reaches the changelog.
         StorageError: The snapshots cannot be read.
     """
-    committed = store.committed_offset(partition)
+    committed, first_offset = store.committed_offset(partition), log.first_offset
     if committed is not None and first_offset <= committed + 1:
         return None
     candidates = list_snapshots(source.snapshots)
+    newest = max(candidates, default=-1)
+    last: int | None = log.end_offset - 1
+    if newest >= log.end_offset and newest >= end_for_readers():
+        last = None  # the changelog has lost its end, as the restore will say
     snapshot = None
-    if any(offset + 1 >= first_offset for offset in candidates):
-        snapshot = newest_valid_snapshot(source.snapshots).snapshot
+    if newest + 1 >= first_offset:
+        snapshot = newest_valid_snapshot(source.snapshots, to_offset=last).snapshot
     if first_offset > 0 and (snapshot is None or snapshot.offset + 1 < first_offset):
         stands = "before the first change" if committed is None else f"at offset {committed}"
         raise OffsetOutOfRangeError(

@@ -8,6 +8,7 @@ from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.errors import StoreNotFoundError
 from statestores.generations import refuse_replaced
 from statestores.opening import BytesStore
+from statestores.reading.visible_changelog import VisibleChangelog
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
 from statestores.tasks.copying.changelog_gap import is_left_behind, is_unloaded, snapshot_before
@@ -49,5 +50,11 @@ class DirectorySource(CopySource):
             return
         with log:
             steady = SteadyChangelog(log)
-            snapshot = snapshot_before(store, self._directory, self._logged, log.first_offset)
+            snapshot = snapshot_before(
+                store, self._directory, self._logged, steady, self._end_for_readers
+            )
             yield Missing(steady, snapshot)
+
+    def _end_for_readers(self) -> int:
+        """Return where the partition ends now, with what is committed and not appended yet."""
+        return VisibleChangelog(self._directory, self._specification).end().offset
