@@ -90,6 +90,38 @@ def test_columns_say_which_partition_was_read_at_which_offset(state: Path) -> No
     assert some == [{"value": 7, "at": 59}]
 
 
+@for_each(
+    "options",
+    [
+        {"offset": '{"0": 59, "2": 1}'},
+        {"versionAsOf": '{"-1": 0}'},
+        {"partitions": "0,2"},
+        {"readChangeFeed": "true", "startingVersion": '{"2": 0}'},
+        {"readChangeFeed": "true", "endingOffset": '{"0": 1, "2": 0}'},
+    ],
+)
+def test_a_partition_that_is_not_there_cannot_be_named(
+    state: Path, options: dict[str, str]
+) -> None:
+    """Offsets from before a reshard, or of another store, were ignored for such a partition.
+
+    The others were read as if nothing were said of them: what they are now, or from the first
+    change on.
+    """
+    refusal = r"names the partition .*, and the store 'words' has the partitions 0 to 1"
+    with pytest.raises(InvalidOptionError, match=refusal):
+        reader(state, **options)
+
+
+def test_a_partition_has_one_offset() -> None:
+    """Two ways to write its number are no two partitions."""
+    for name in ("offset", "startingOffset", "expectedOffset"):
+        is_write = name == "expectedOffset"
+        parse = SourceOptions.for_writing if is_write else SourceOptions.for_reading
+        with pytest.raises(InvalidOptionError, match=f"option '{name}' must be an offset"):
+            parse({"path": "state", name: '{"1": 5, "01": 6}'})
+
+
 def test_a_snapshot_can_be_read_alone(state: Path) -> None:
     """What came after it is not read; a partition that has none is an error that says so."""
     fresh = {"freshness": "snapshot", "partitions": "0"}

@@ -87,13 +87,20 @@ def _starts(text: str) -> Start | Mapping[int, Start]:
             return _start(text.lower())
         content = json.loads(text)
         if isinstance(content, dict) and content:
-            return {int(partition): _start(start) for partition, start in content.items()}
+            return _by_partition(content)
         return _start(content)
     except ValueError as error:
         raise InvalidOptionError(
             f"option {_STARTING_OFFSET!r} must be earliest, latest, an offset, or a JSON object "
             f'such as {{"0": 41, "1": "latest"}}, got {text!r}'
         ) from error
+
+
+def _by_partition(content: Mapping[str, object]) -> Mapping[int, Start]:
+    starts = {int(partition): _start(start) for partition, start in content.items()}
+    if len(starts) < len(content):
+        raise ValueError
+    return starts
 
 
 def _start(content: object) -> Start:

@@ -65,6 +65,8 @@ def read_offsets(text: str, *, least: int = 0) -> Offsets:
     if not isinstance(content, dict) or not content:
         raise ValueError
     offsets = {int(partition): offset for partition, offset in content.items()}
+    if len(offsets) < len(content):
+        raise ValueError
     if not all(type(offset) is int and offset >= least for offset in offsets.values()):
         raise ValueError
     return offsets

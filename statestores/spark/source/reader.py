@@ -17,6 +17,7 @@ from statestores.root_document import Placement
 from statestores.serdes.rows.struct_views import struct_view
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.keys import selection_from_options
+from statestores.spark.options.named_partitions import check_partitions
 from statestores.spark.options.read_and_write import SourceOptions
 from statestores.spark.options.values import ANY_AGE_MS, Offsets
 from statestores.spark.scratch import scratch_place
@@ -81,12 +82,13 @@ class StateStoreReader(DataSourceReader):
         self._specification = specification
         self._options = options
         self._numbers = options.partitions or tuple(range(partitions))
-        for number in self._numbers:
-            if number >= partitions:
-                raise InvalidOptionError(
-                    f"the option 'partitions' names {number}, and the store "
-                    f"{specification.name!r} has the partitions 0 to {partitions - 1}"
-                )
+        for option, named in (
+            ("partitions", options.partitions),
+            ("offset", options.offset),
+            ("startingOffset", options.starting_offset),
+            ("endingOffset", options.ending_offset),
+        ):
+            check_partitions(option, named, specification.name, partitions)
         if not specification.kind.has_history and (options.history or options.as_of_ms is not None):
             raise InvalidOptionError(
                 "the options asOf and history are for versioned stores, and "

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from statestores.errors import InvalidOptionError, OffsetOutOfRangeError
 from statestores.reading.commit_times import offset_from
 from statestores.spark.given_root import GivenRoot
+from statestores.spark.options.named_partitions import check_partitions
 from statestores.spark.options.read_and_write import SourceOptions
 from statestores.spark.options.stream import MAX_BYTES, MAX_RECORDS, StreamOptions
 from statestores.spark.session.older_pyspark import (
@@ -99,6 +100,7 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             if limit is not None:
                 refuse_limit(option)
         self._feed = StateStoreReader(root, specification, partitions, options)
+        check_partitions("startingOffset", stream.starting_offset, specification.name, partitions)
         self._root = root
         self._partitions = partitions
         self._specification = specification

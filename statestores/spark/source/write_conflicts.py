@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from statestores.errors import CommitConflictError, InvalidOptionError
 from statestores.spark.given_root import GivenRoot
+from statestores.spark.options.named_partitions import check_partitions
 from statestores.spark.options.read_and_write import SourceOptions
 from statestores.state_root import StateRoot
 
@@ -34,11 +35,7 @@ def expected_ends(
             )
         return {}
     if isinstance(last, Mapping):
-        if strangers := sorted(last.keys() - set(range(partitions))):
-            raise InvalidOptionError(
-                f"the option 'expectedOffset' names the partition {strangers[0]}, and the store "
-                f"{store!r} has the partitions 0 to {partitions - 1}"
-            )
+        check_partitions("expectedOffset", last, store, partitions)
         return {number: offset + 1 for number, offset in last.items()}
     if last is not None:
         return dict.fromkeys(range(partitions), last + 1)

@@ -75,6 +75,14 @@ def test_a_new_query_begins_where_it_is_told(
     assert stream.partitions(latest, latest) == []
 
 
+@for_each("start", ['{"2": 0}', '{"0": 1, "2": "latest"}', '{"-1": "earliest"}'])
+def test_a_new_query_is_not_told_of_a_partition_that_is_not_there(root: str, start: str) -> None:
+    """It was ignored, and a partition that is not named begins at the earliest offset."""
+    make_store(root)
+    with pytest.raises(InvalidOptionError, match="'startingOffset' names the partition"):
+        reader(root, startingOffset=start)
+
+
 def test_one_partition_is_read_alone(root: str) -> None:
     """The checkpoint names it, and no other."""
     add(make_store(root), "w", {f"k{number}": "v" for number in range(30)})
@@ -229,6 +237,7 @@ def test_an_offset_of_another_store_is_refused(root: str) -> None:
         ({"readChangeFeed": "false"}, "add the option readChangeFeed=true"),
         ({"startingOffset": "soon"}, "must be earliest, latest, an offset"),
         ({"startingOffset": "-1"}, "must be earliest, latest, an offset"),
+        ({"startingOffset": '{"0": 1, "00": 2}'}, "must be earliest, latest, an offset"),
         ({"startingOffset": "9"}, "partition 0 of 's' ends at 0; say latest"),
         ({"endingOffset": "1"}, "'endingOffset' is not for streams"),
         ({"maxRecordsPerTrigger": "0"}, "'maxRecordsPerTrigger' must be a number from 1"),
