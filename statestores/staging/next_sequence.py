@@ -1,14 +1,12 @@
 """The number of the next retained duplicate, where the store itself is not open (WIN-21)."""
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from statestores.arrow.snapshots.choice import newest_valid_snapshot
-from statestores.changelog.contract import ReadOnlyChangelog
+from statestores.arrow.snapshots.choice import SnapshotChoice
 from statestores.changelog.frame import Frame, FrameKind
 from statestores.errors import OffsetOutOfRangeError
 from statestores.spi.offsets import TopicPartition
@@ -21,40 +19,40 @@ def numbers_duplicates(specification: StoreSpecification[Any, Any]) -> bool:
     return isinstance(specification, Window) and specification.retain_duplicates
 
 
-def next_sequence(snapshots: Path, changelog: ReadOnlyChangelog, partition: TopicPartition) -> int:
-    """Return a number above that of every duplicate that a store of *changelog* can show.
+def next_sequence(
+    choice: SnapshotChoice,
+    first_offset: int,
+    frames_from: Callable[[int], Iterable[Frame]],
+    partition: TopicPartition,
+) -> int:
+    """Return a number above that of every duplicate that a store of a changelog can show.
 
-    Reads the newest valid snapshot and the changes after it. A number that has expired may come
-    again: its window has expired as well, so no new row is like it.
+    Reads the snapshot that was chosen and the frames from an offset on, after it. The changelog
+    begins at *first_offset*. A number that has expired may come again: its window has expired as
+    well, so no new row is like it.
 
-    Requires: nobody else appends to the changelog.
+    Requires: nobody else appends to the changelog; or the caller notices, and asks again.
 
     Raises:
         OffsetOutOfRangeError: The changelog begins after what a valid snapshot has.
         ChangelogCorruptedError, StorageError: Something cannot be read.
     """
-    choice = newest_valid_snapshot(snapshots)
     snapshot = choice.snapshot
     if snapshot is not None and snapshot.manifest.partition != partition:
         snapshot = None  # its offset is one of another log
     start = 0 if snapshot is None else snapshot.offset + 1
-    if changelog.first_offset > start:
+    if first_offset > start:
         with choice.explaining():
             raise OffsetOutOfRangeError(
-                f"the changelog begins at offset {changelog.first_offset}, and what comes before "
-                f"it is known up to {start}: a valid snapshot is missing in {str(snapshots)!r}; "
-                "write one with the store open"
+                f"the changelog of {partition} begins at offset {first_offset}, and what comes "
+                f"before it is known up to {start}: a valid snapshot is missing; write one with "
+                "the store open"
             )
     highest = -1
     if snapshot is not None:
         for rows in snapshot.batches():
             highest = max(highest, _highest(rows))
-    return sequence_after(changelog.read(start) if start < changelog.end_offset else (), highest)
-
-
-def sequence_after(frames: Iterable[Frame], highest: int = -1) -> int:
-    """Return a number above those of *frames*, and above *highest*, which comes before them."""
-    for frame in frames:
+    for frame in frames_from(start):
         highest = -1 if frame.kind is FrameKind.CLEAR else max(highest, _highest(frame.batch))
     return highest + 1
 

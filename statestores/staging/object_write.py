@@ -13,7 +13,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from statestores.changelog import FrameKind, change_schema
+from statestores.arrow.snapshots.choice import SnapshotChoice
+from statestores.arrow.snapshots.object_snapshots import ObjectSnapshots
+from statestores.changelog import Frame, FrameKind, change_schema, changelog_partition
 from statestores.changelog.file_log import wall_clock_ms
 from statestores.changelog.frame_bodies import BodyWriter
 from statestores.changelog.options import Compression
@@ -24,9 +26,10 @@ from statestores.object_log import ObjectLog
 from statestores.object_log.changelog import unique_id
 from statestores.object_log.documents import Batch, Staged
 from statestores.object_log.driver import run
+from statestores.object_log.view import View
 from statestores.object_log.writes import Accept, commit_staged, stage, staged_as
 from statestores.spi.specification import StoreSpecification
-from statestores.staging.next_sequence import numbers_duplicates, sequence_after
+from statestores.staging.next_sequence import next_sequence, numbers_duplicates
 from statestores.staging.staged_objects import (
     ObjectStager,
     StagedObject,
@@ -169,8 +172,7 @@ class ObjectWrite:
             parts = {number: list(some) for number, some in cleared.items()}
             stager = ObjectStager(self.log, self.specification)
             for number, some in runs.items():
-                frames = self.log.reader_at(view, number).read_seen(0, ends[number])
-                sequence = 0 if self.overwrite else sequence_after(frames)
+                sequence = 0 if self.overwrite else self._next_sequence(view, number)
                 stager.add_sorted(number, _numbered(self._merged(some), sequence))
             for each in stager.finish().objects:
                 parts.setdefault(each.partition, []).append(each.staged)
@@ -181,6 +183,23 @@ class ObjectWrite:
                 if not gate.moved or attempt == _ATTEMPTS - 1:
                     raise
         raise AssertionError  # the last attempt returns or raises
+
+    def _next_sequence(self, view: View, number: int) -> int:
+        """Return a number above that of every duplicate that *view* has (WIN-21).
+
+        The log has all of them, unless the store was resharded: then a snapshot comes before it.
+        """
+        part, choice = view.parts[number], SnapshotChoice(None, {})
+        if part.begin:
+            snapshots = ObjectSnapshots(log=self.log, log_id=view.checkpoint.log, partition=number)
+            choice = snapshots.newest_valid(to_offset=part.end - 1)
+        reader = self.log.reader_at(view, number)
+
+        def frames_from(start: int) -> Iterable[Frame]:
+            return reader.read_seen(start, part.end)
+
+        logged = changelog_partition(self.specification.name, number)
+        return next_sequence(choice, part.begin, frames_from, logged)
 
 
 class _Unmoved:

@@ -17,8 +17,10 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from statestores.arrow.snapshots.choice import newest_valid_snapshot
 from statestores.changelog import (
     Changelog,
+    Frame,
     change_schema,
     changelog_partition,
 )
@@ -210,9 +212,7 @@ class Publisher:
         for number, log in self._logs.items():
             own, sequence = [file for file in files if file.partition == number], None
             if own and numbers_duplicates(specification):
-                logged = changelog_partition(specification.name, number)
-                snapshots = self._directories[number].snapshots
-                sequence = 0 if overwrite else next_sequence(snapshots, log, logged)
+                sequence = 0 if overwrite else self._next_sequence(number, log)
             if own or overwrite:
                 writes[number] = planned(
                     log.end_offset, own, overwrite=overwrite, first_sequence=sequence
@@ -225,6 +225,16 @@ class Publisher:
             partitions=writes,
             batches={**self._batches, **applied},
         )
+
+    def _next_sequence(self, number: int, log: Changelog) -> int:
+        """Return a number above that of every duplicate that is there (WIN-21)."""
+        choice = newest_valid_snapshot(self._directories[number].snapshots)
+        logged = changelog_partition(self._specification.name, number)
+
+        def frames_from(start: int) -> Iterable[Frame]:
+            return log.read(start) if start < log.end_offset else ()
+
+        return next_sequence(choice, log.first_offset, frames_from, logged)
 
 
 @contextmanager

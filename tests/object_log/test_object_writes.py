@@ -14,8 +14,10 @@ from statestores.changelog import change_schema
 from statestores.errors import CommitConflictError, StorageError, StoreLockedError
 from statestores.failpoints import arm, disarm
 from statestores.object_log import ObjectLog, changelog
+from statestores.partitioning import partitioner_by_name
 from statestores.reading.partition_places import place_of
 from statestores.reading.partition_reader import PartitionReader
+from statestores.resharding import reshard
 from statestores.staging.object_write import ObjectWrite
 from statestores.staging.staged_objects import ObjectStager, StagedObjects, stage_objects
 from statestores.staging.write_intent import StreamBatch
@@ -186,6 +188,35 @@ def test_duplicates_are_numbered_behind_those_that_are_there(root: ss.StateRoot)
         (b"4", 3),
         (b"5", 4),
     ]
+
+
+@pytest.mark.spec("OBJ-29")
+def test_duplicates_are_numbered_behind_those_of_before_a_reshard(
+    url: str, root: ss.StateRoot
+) -> None:
+    """Each write that added some failed for good: the log "has lost offset 0", where it begins.
+
+    After a reshard a log begins behind a snapshot, which has the numbers that came before.
+    """
+
+    def hit(value: bytes) -> dict[str, Any]:
+        return {"key": b"a", "value": value, "window_start": 0, "sequence": None}
+
+    def numbers() -> list[tuple[bytes, int]]:
+        number = partitioner_by_name(HITS.partitioner).partition(b"a", 2)
+        rows = [row for batch in hits.reader(number).rows() for row in batch.to_pylist()]
+        return [(row["value"], row["sequence"]) for row in rows]
+
+    hits = Store(root, HITS, 1)
+    assert hits.commit(hits.task(hit(b"1"), hit(b"2")))
+    reshard(root, "hits", 2)
+    hits = Store(ss.StateRoot.open(url), HITS, 2)
+    assert hits.commit(hits.task(hit(b"3")), hits.task(hit(b"4")))
+    assert hits.commit(hits.task(hit(b"5")))
+    assert numbers() == [(b"1", 0), (b"2", 1), (b"3", 2), (b"4", 3), (b"5", 4)]
+    assert hits.commit(hits.task(hit(b"6")), overwrite=True)
+    assert hits.commit(hits.task(hit(b"7")))
+    assert numbers() == [(b"6", 0), (b"7", 1)]
 
 
 @pytest.mark.spec("OBJ-30")
