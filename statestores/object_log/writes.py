@@ -219,11 +219,7 @@ def _check(names: Names, view: View, commit: Commit) -> None:
         StoreLockedError: A partition has an owner.
         StateStoreError: What `Commit.accept` raises.
     """
-    if any(_is_voided(each, view.void_before) for each in commit.ids):
-        raise CommitConflictError(
-            f"the write {commit.id!r} of {names.shown(names.store)} was voided by a vacuum; "
-            "nothing of it was committed; stage it anew"
-        )
+    refuse_voided(names, view, commit.ids)
     owned = sorted(p for p in commit.wanted if view.parts[p].grant is not None)
     if owned:
         raise StoreLockedError(
@@ -235,6 +231,21 @@ def _check(names: Names, view: View, commit: Commit) -> None:
         commit.accept({p: view.parts[p].end for p in sorted(commit.wanted)})
     if commit.accept_batches is not None:
         commit.accept_batches(view.batches)
+
+
+def refuse_voided(names: Names, view: View, ids: Iterable[str]) -> None:
+    """Accept what is staged under *ids*, if it may still be committed behind *view*.
+
+    Raises:
+        CommitConflictError: It may not, and perhaps is not there any more.
+    """
+    voided = [each for each in ids if _is_voided(each, view.void_before)]
+    if voided:
+        raise CommitConflictError(
+            f"the write {voided[0]!r} of {names.shown(names.store)} was voided by a vacuum, or the "
+            "store has been resharded since it was staged; nothing of it was committed; stage it "
+            "anew"
+        )
 
 
 def _is_voided(write: str, before: int) -> bool:

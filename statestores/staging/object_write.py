@@ -20,14 +20,14 @@ from statestores.changelog.file_log import wall_clock_ms
 from statestores.changelog.frame_bodies import BodyWriter
 from statestores.changelog.options import Compression
 from statestores.changelog.rows import order_column
-from statestores.errors import CommitConflictError
+from statestores.errors import ChangelogCorruptedError, CommitConflictError
 from statestores.failpoints import reach
 from statestores.object_log import ObjectLog
 from statestores.object_log.changelog import unique_id
 from statestores.object_log.documents import Batch, Staged
 from statestores.object_log.driver import run
 from statestores.object_log.view import View
-from statestores.object_log.writes import Accept, commit_staged, stage, staged_as
+from statestores.object_log.writes import Accept, commit_staged, refuse_voided, stage, staged_as
 from statestores.spi.specification import StoreSpecification
 from statestores.staging.next_sequence import next_sequence, numbers_duplicates
 from statestores.staging.staged_objects import (
@@ -81,6 +81,15 @@ class ObjectWrite:
             CommitInDoubtError: Nobody can tell. A batch may be committed again.
             StateStoreError: The log cannot be read; nothing was committed.
         """
+        try:
+            return self._commit_staged()
+        except ChangelogCorruptedError:  # also where what is staged was removed, as it may be then
+            view = self.log.view(range(self.log.partitions))
+            refuse_voided(self.log.names, view, {each.staged.id for each in self._objects})
+            raise
+
+    def _commit_staged(self) -> bool:
+        """Commit it, staged anew where that is needed."""
         if self._numbers_duplicates:
             return self._commit_duplicates()
         if not self._objects and not self.overwrite and self.batch is None:

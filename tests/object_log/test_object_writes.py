@@ -296,6 +296,24 @@ def test_what_nobody_commits_is_voided_when_it_is_old(words: Store) -> None:
     assert words.commit(words.task(word("c", "3")))
 
 
+@pytest.mark.spec("OBJ-33")
+def test_what_is_voided_is_not_called_damaged(root: ss.StateRoot) -> None:
+    """Rows that the committer stages once more are read by then, and may have been removed.
+
+    The write was told that they are "damaged; put back an earlier version", if a vacuum or a
+    reshard had come before it.
+    """
+    version = {"key": b"a", "value": b"1", "timestamp": 5}
+    hit = {"key": b"a", "value": b"1", "window_start": 0, "sequence": None}
+    for specification, row in ((RATES, version), (HITS, hit)):
+        store = Store(root, specification, 1)
+        abandoned = [store.task(row), store.task(row)]
+        assert store.commit(store.task(row))
+        assert (store.log.vacuum(abandoned_after_ms=-1_000) or 0) >= len(abandoned)
+        with pytest.raises(CommitConflictError, match="voided by a vacuum, or the store has been"):
+            store.commit(*abandoned)
+
+
 @pytest.mark.spec("OBJ-32")
 def test_closing_gives_the_partition_back(
     words: Store,
