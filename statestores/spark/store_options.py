@@ -117,9 +117,10 @@ def check_options(
         if str(wanted) in SERDES_OF_COLUMNS and str(actual).startswith(f"{wanted}<"):
             continue  # with the schema of the column, which is checked as that
         if wanted is not None and wanted != actual:
+            reshard = " (a reshard does, and may have)" if option == "numPartitions" else ""
             raise InvalidOptionError(
                 f"the option {option!r} says {wanted!r}, and the store {specification.name!r} has "
-                f"{actual!r}, which no write changes; leave the option out"
+                f"{actual!r}, which no write changes{reshard}; leave the option out"
             )
 
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from statestores.errors import StoreMismatchError
+from statestores.errors import StoreMismatchError, StoreReshardedError
 from statestores.files.lock_waiting import when_unlocked
 from statestores.root_document import Placement
 from statestores.spark.source.write_conflicts import check_conflict
@@ -141,10 +141,7 @@ def publishing_when_free(plan: WritePlan) -> "Iterator[Publisher]":
     with ExitStack() as held:
 
         def take() -> "Publisher":
-            root = plan.root.create()
-            root.add_store(
-                plan.specification, partitions=plan.partitions, placement=_placement(root, name)
-            )
+            root = _root_with_store(plan)
             return held.enter_context(publishing(root, name))
 
         yield when_unlocked(take, plan.commit_timeout_ms, f"the write to {name!r}", _OPTION)
@@ -163,8 +160,7 @@ def _publish_objects(
     from statestores.staging.staged_objects import StagedObjects  # noqa: PLC0415
 
     name = plan.specification.name
-    root = plan.root.create()
-    root.add_store(plan.specification, partitions=plan.partitions, placement=_placement(root, name))
+    root = _root_with_store(plan)
     accept = None
     if expected_ends:
         accept = partial(check_conflict, name, expected=expected_ends)
@@ -177,6 +173,27 @@ def _publish_objects(
         accept=accept,
     )
     when_unlocked(write.commit, plan.commit_timeout_ms, f"the write to {name!r}", _OPTION)
+
+
+def _root_with_store(plan: WritePlan) -> "StateRoot":
+    """Return the root, which has the store of *plan*, and it is the one that was planned for.
+
+    Raises:
+        StoreReshardedError: It has another number of partitions since.
+        StoreMismatchError, StoreLockedError, StorageError: As `StateRoot.add_store`.
+    """
+    root, specification, planned = plan.root.create(), plan.specification, plan.partitions
+    present = root.stores.get(specification.name)
+    replaced = present is not None and (present.generation or present.log_generation)
+    if present is not None and replaced and present.partitions != planned:
+        raise StoreReshardedError(
+            f"the store {specification.name!r} of {plan.root.shown!r} had {planned} partitions "
+            f"when this write was planned, and has been resharded to {present.partitions} since. "
+            "Nothing of this write is there: repeat it, or start the query again"
+        )
+    placement = _placement(root, specification.name)
+    root.add_store(specification, partitions=planned, placement=placement)
+    return root
 
 
 def _placement(root: "StateRoot", store: str) -> Placement | None:

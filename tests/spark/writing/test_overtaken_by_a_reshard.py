@@ -1,0 +1,70 @@
+"""Writes of a store that is resharded before they are committed: what they are told."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import from_arrow_schema
+
+import statestores as ss
+from statestores.errors import InvalidOptionError, StoreReshardedError
+from statestores.resharding import reshard
+from statestores.spark.columns import from_spark
+from statestores.spark.given_root import GivenRoot
+from statestores.spark.options.read_and_write import SourceOptions
+from statestores.spark.source.publishing import discard_rows, publish_rows, stage_rows
+from statestores.spark.source.write_plan import WritePlan, plan_write
+from statestores.staging.write_intent import StreamBatch
+
+ROWS = pa.record_batch({"key": ["a", "b", "c"], "value": [1, 2, 3]})
+
+
+def plan(root: Path, **options: str) -> WritePlan:
+    """Plan a write of `ROWS`, as Spark's driver does."""
+    given = SourceOptions.for_writing({"path": str(root), "storeName": "counts", **options})
+    return plan_write(GivenRoot(root), given, from_arrow_schema(ROWS.schema))
+
+
+def write(planned: WritePlan, write_id: str, *, batch: StreamBatch | None = None) -> None:
+    """Do as Spark does with what was *planned*, with one task."""
+    rows = from_spark(ROWS, planned.specification, raw=False)
+    staged = [stage_rows(planned, write_id, "0", [rows])]
+    try:
+        publish_rows(planned, write_id, staged, overwrite=False, batch=batch)
+    except StoreReshardedError:
+        discard_rows(planned, write_id)
+        raise
+
+
+def test_a_write_that_a_reshard_has_overtaken_says_so(tmp_path: Path) -> None:
+    """It was told that a store "has 3 partitions, expected 2", and how to reshard it.
+
+    So was a micro-batch of a query; a later one is planned for the partitions that there are then.
+    """
+    root = tmp_path / "state"
+    write(plan(root, numPartitions="2"), "w1")
+    overtaken = plan(root)
+    reshard(root, "counts", 3)
+    for number, batch in enumerate((None, StreamBatch(stream="q", number=0))):
+        with pytest.raises(
+            StoreReshardedError, match=r"has been resharded to 3 since\. Nothing of .* repeat it"
+        ):
+            write(overtaken, f"lost-{number}", batch=batch)
+
+    assert [path for path in root.glob("counts/**/.writes/*") if path.is_dir()] == []
+    write(plan(root), "w2", batch=StreamBatch(stream="q", number=0))
+    assert ss.StateRoot.open(root).store("counts").partitions == 3
+
+
+def test_a_number_of_partitions_may_be_that_of_before(tmp_path: Path) -> None:
+    """The option is refused, and says how it can have come to be wrong."""
+    root = tmp_path / "state"
+    write(plan(root, numPartitions="2"), "w1")
+    reshard(root, "counts", 3)
+
+    with pytest.raises(
+        InvalidOptionError,
+        match=r"says 2, and the store 'counts' has 3, .* \(a reshard does, and may have\); leave",
+    ):
+        plan(root, numPartitions="2")
+    assert plan(root, numPartitions="3").partitions == 3
