@@ -165,6 +165,17 @@ def test_everything_before_the_last_clear_goes_and_the_clear_stays(directory: Pa
         assert log.position == {CLICKS: 3}
 
 
+@pytest.mark.spec("LOG-7", "LOG-18")
+def test_after_a_clear_that_comes_last_there_is_no_frame_of_nothing(directory: Path) -> None:
+    """A log of a clear alone is as long as it was. A mutant wrote a frame of no offset after it."""
+    with FileChangelog.create(directory, "key-value") as log:
+        log.append_clear()
+        log.seal()
+        report = compact(log)
+
+        assert report.bytes_after == report.bytes_before
+
+
 def answers(store: StateStore) -> object:
     """Return all that reads can find in *store*."""
     if isinstance(store, VersionedStore):

@@ -38,6 +38,22 @@ def test_files_that_are_named_like_segments_are_errors(
             opener(directory, "key-value")
 
 
+def test_an_opening_that_is_refused_holds_no_lock(directory: Path, segment: Path) -> None:
+    """Whoever keeps the error, to log it, and puts the file right can open the log again.
+
+    A mutant left the lock to the collector, which waits for as long as the error has a traceback.
+    """
+    data = segment.read_bytes()
+    segment.write_bytes(b"x" + data[1:])
+    with pytest.raises(ChangelogCorruptedError) as caught:
+        FileChangelog.open(directory, "key-value")
+    segment.write_bytes(data)
+    with FileChangelog.open(directory, "key-value") as log:
+        assert frames_in(log) == ROWS
+
+    assert caught.value.__traceback__ is not None
+
+
 @pytest.mark.spec("LOG-20")
 def test_other_files_are_ignored(directory: Path, segment: Path) -> None:
     """Notes, and what a file manager leaves."""

@@ -19,7 +19,7 @@ from statestores.changelog import (
     compact,
 )
 from statestores.changelog.segments.segment_directory import remove_files
-from statestores.errors import InvalidArgumentError, StorageError
+from statestores.errors import CommitInDoubtError, InvalidArgumentError, StorageError
 from statestores.spi import Changes, Durability
 
 NOSYNC = Durability.PROCESS_CRASH
@@ -101,7 +101,11 @@ def test_a_write_in_several_parts_is_whole(
 def test_when_the_rest_cannot_be_cut_no_more_is_appended(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A shorter frame would leave a rest behind it. Opening again cuts the torn tail."""
+    """A shorter frame would leave a rest behind it. Opening again cuts the torn tail.
+
+    Both errors say that only opening can tell what is there: a mutant said at the first one that
+    the append had failed.
+    """
     pwritev = os.pwritev
 
     def write_a_part(descriptor: int, parts: list[bytes], at: int) -> int:
@@ -112,9 +116,9 @@ def test_when_the_rest_cannot_be_cut_no_more_is_appended(
         log.append(one(b"1"))
         monkeypatch.setattr(os, "pwritev", write_a_part)
         monkeypatch.setattr(os, "ftruncate", failing(os.ftruncate, errno.EIO))
-        with pytest.raises(StorageError, match="append to"):
+        with pytest.raises(CommitInDoubtError, match="append to"):
             log.append(one(b"x"))
-        with pytest.raises(StorageError, match=r"no more appends.*open it again"):
+        with pytest.raises(CommitInDoubtError, match=r"no more appends.*open it again"):
             log.append(one(b"2"))
         assert [frame.base_offset for frame in log.read()] == [0]
 

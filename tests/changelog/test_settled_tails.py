@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from statestores.changelog import ChangelogReader, FileChangelog
+from statestores.changelog import ChangelogReader, FileChangelog, log_reader
 from statestores.changelog.segments import segment
 from statestores.changelog.segments.tail import Tail
 from statestores.spi import Changes
@@ -75,3 +75,25 @@ def test_a_file_that_has_just_changed_is_read_again(tmp_path: Path) -> None:
         (path,) = (tmp_path / "log").glob("*.log")
         with segment.Segment.open(path) as opened:
             assert opened.stamp is None
+
+
+def test_the_ends_that_are_longest_ago_are_forgotten(
+    tmp_path: Path, scans: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that reads one log after the other keeps the ends of so many, and no more.
+
+    A mutant that forgot none passed every test: its memory grew with each log that it met.
+    """
+    monkeypatch.setattr(log_reader, "_SETTLED", 2)
+    directories = [tmp_path / name for name in "abc"]
+    for directory in directories:
+        with FileChangelog.create(directory, "key-value") as log:
+            append(log, b"k")
+        ends(directory)
+    scans.clear()
+    ends(directories[2])
+    newest = sum(scans)
+    ends(directories[0])
+
+    assert newest == 0
+    assert sum(scans) > 0

@@ -151,6 +151,21 @@ def test_a_fetch_shows_every_change(way: str, subtests: pytest.Subtests) -> None
             assert _found(store) == _found(twin)
 
 
+@pytest.mark.spec("MET-12")
+def test_a_range_below_the_horizon_is_counted_where_rows_are_kept() -> None:
+    """Such a range never comes to them: a mutant let it, and told nobody."""
+    with _store(1 << 20) as store:
+        horizon_ms = max(STARTS) - WINDOW.retention_ms
+        counted = []
+        for last_ms in (horizon_ms + 1, horizon_ms):
+            assert list(store.fetch_range(KEYS[0], 0, last_ms)) == []
+            counted.append(
+                [m.value for m in store.metrics() if m.name == "reads-below-horizon-total"]
+            )
+
+        assert counted == [[0], [1]]
+
+
 def _value_bytes(store: Any) -> int:
     bytes_of_values: int = store._spans._value_bytes + store._spans.starts.value_bytes
     return bytes_of_values
@@ -175,6 +190,27 @@ def test_memory_for_rows_is_bounded(way: str, subtests: pytest.Subtests) -> None
             _put_and_commit(store, 650, b"named before")
 
             assert len(list(store._engine.scan(HISTORY, b"\xff"))) == before
+
+
+@pytest.mark.spec("WIN-9")
+def test_a_range_has_rows_of_which_only_the_names_are_kept() -> None:
+    """Large values do not fit, and their names do.
+
+    A mutant went on taking what is in memory for all there is, and gave what stands there for a
+    value: `not kept`.
+    """
+    large = b"x" * 500
+    with _store(0) as twin, _store(60_000) as store:
+        for each in (store, twin):
+            for start_ms in (810, 820, 830, 840):
+                _put_and_commit(each, start_ms, large)
+
+        assert store._spans.starts.kept_spans()
+        assert any(NOT_KEPT in rows.values() for rows in store._by_committed_start.values())
+        assert _found(store) == _found(twin)
+        for key in KEYS:
+            expected = list(twin.fetch_range(key, 810, 840))
+            assert list(store.fetch_range(key, 810, 840)) == expected
 
 
 def test_rows_by_key_are_kept_of_a_store_that_is_read(subtests: pytest.Subtests) -> None:

@@ -94,6 +94,46 @@ def test_what_is_written_behind_a_running_pass_is_known_to_the_next() -> None:
     assert progress.floor_ms == 50
 
 
+@pytest.mark.spec("VRS-14")
+def test_a_version_that_was_put_late_goes_when_it_has_expired(engine: Engine) -> None:
+    """It is all that can expire in this store.
+
+    A mutant noted no end of what is put late, so no pass began, and the version stayed for ever.
+    """
+    with open_on_engine(engine, SPECIFICATION) as store:
+        store.put(b"k", b"latest", 100)
+        store.commit({})
+        store.put(b"k", b"late", 50)
+        store.commit({})
+        assert rows(engine, HISTORY, END) == 1
+        for number in range(200):  # so many that rows are looked at
+            store.put(b"clock %d" % number, b"", 10 * RETENTION_MS)
+        store.commit({})
+
+        assert rows(engine, HISTORY, END) == 0
+
+
+@pytest.mark.spec("VRS-6", "VRS-14")
+def test_a_deletion_at_time_0_takes_no_other_version_with_it(engine: Engine) -> None:
+    """Of one commit they end at 0 and at 100, and each goes at its own time.
+
+    A mutant took the deletion, whose row is the lowest of its kind, for a value: the version that
+    ends at 100 was removed when the horizon was at 50.
+    """
+    with open_on_engine(engine, SPECIFICATION) as store:
+        store.delete(b"first", 0)
+        store.put(b"clock", b"", RETENTION_MS)
+        store.commit({})  # something expires: from now on it is remembered what will
+        store.delete(b"deleted", 0)
+        store.put(b"k", b"old", 0)
+        store.put(b"k", b"new", 100)
+        store.commit({})
+        store.put(b"clock", b"", RETENTION_MS + 50)
+        store.commit({})
+
+        assert store.read_only().get(b"k", 60) == (b"old", 0, 100)
+
+
 @pytest.mark.spec("VRS-8")
 def test_a_latest_value_never_expires(engine: Engine) -> None:
     """However far stream time moves on, the latest value of a key stays."""
