@@ -17,11 +17,12 @@ from statestores.errors import (
     StorageError,
     StoreCorruptedError,
 )
-from statestores.storage import Found
+from statestores.object_log.requests import Create
+from statestores.storage import Found, Outcome
 from statestores.tasks import Task, open_task
 from statestores.tasks.objects import object_commits, recovery
 from statestores.tasks.objects.commit_object import unpack_commit
-from statestores.tasks.objects.commit_steps import has_counted
+from statestores.tasks.objects.commit_steps import has_counted, note_written
 from statestores.tasks.objects.object_commits import object_changelog
 from statestores.tasks.objects.task_names import RecordName, TaskNames
 
@@ -283,6 +284,20 @@ def test_a_record_that_cannot_be_removed_is_removed_by_the_next_opening(
     with _opened(root, tmp_path / "b") as task:
         assert _numbers(task) == [2, 2]
         assert _records(root) == []
+
+
+def _unanswered(steps: Any) -> None:
+    """Go through *steps*, with an object store that does not answer."""
+    step = next(steps)
+    while True:
+        step = steps.send(Outcome.UNKNOWN if isinstance(step, Create) else None)
+
+
+def test_a_note_in_doubt_is_called_by_its_address() -> None:
+    """Whoever looks for it pastes that: a mutant put the name before the root of the storage."""
+    address = "memory://tests/@tasks/0_0/written/counts/a1"
+    with pytest.raises(CommitInDoubtError, match=f"'{address}' was written"):
+        _unanswered(note_written(TASK, "counts", "a1"))
 
 
 def test_a_changelog_in_files_is_none_of_an_object_store(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import statestores as ss
 from statestores.errors import (
     InvalidArgumentError,
     InvalidTypeError,
+    StoreClosedError,
     StoreCorruptedError,
     StoreNotFoundError,
     UnknownStateStoreError,
@@ -51,6 +52,17 @@ def test_a_task_moves_from_one_process_to_its_standby(root: ss.StateRoot, tmp_pa
         assert two.standbys == {}
         with pytest.raises(StoreNotFoundError, match="active: 0_1"):
             one.task("0_0")
+
+
+def test_a_closed_manager_has_closed_its_tasks(root: ss.StateRoot, tmp_path: Path) -> None:
+    """Also for whoever holds one: a mutant left them open, with the locks of their engines."""
+    with TaskManager(root, GROUPS, local_directory=tmp_path / "one", backend="sqlite") as manager:
+        manager.assign(active=[TaskId(0, 0)])
+        held = manager.task("0_0")
+    with pytest.raises(StoreClosedError, match="the task 0_0 is closed"):
+        held.commit()
+    with open_task(root, "0_0", GROUPS[0], local_directory=tmp_path / "one", backend="sqlite"):
+        assert held.stores["counts"].store.is_open is False
 
 
 @pytest.mark.spec("TSK-6")
