@@ -1,6 +1,7 @@
 """Who has what, and whom to ask: values, a table, leases and listeners."""
 
 import json
+import time
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -148,6 +149,14 @@ def test_metadata_says_who_has_a_store_and_a_key() -> None:
             known.query_metadata_for_partition("counts", partition)
 
 
+def test_the_same_metadata_are_one_in_a_set() -> None:
+    """Whoever remembers what was known, to see what is new, keeps them so."""
+    known = {ApplicationMetadata({"one": ONE}), ApplicationMetadata({"one": ONE})}
+
+    assert len(known) == 1
+    assert ApplicationMetadata({"one": TWO}) not in known
+
+
 def test_a_lag_is_known_when_both_ends_are() -> None:
     """An instance that does not know one of them is not up to date, nor is it an error."""
     lags = [
@@ -226,6 +235,23 @@ def test_a_lease_is_over_once_it_has_passed() -> None:
         told.append((sorted(seen.alive()), seen.silent(3)))
 
     assert told == [(["one"], {}), ([], {}), ([], {}), ([], {"one": 7})]
+
+
+@pytest.mark.spec("SRV-3")
+def test_an_instance_that_begins_anew_gives_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first beats are others than those before it died, and each one is another.
+
+    A mutant counted from 1 again, so a reader saw the beat that it knew: dead for as long as that.
+    """
+    now_ns = 1_700_000_000_000_000_000
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns)
+    before = SignsOfLife()
+    beats = [before.next_beat("one") for _ in range(3)]
+    now_ns += 1_000_000_000
+    again = SignsOfLife()
+    beats += [again.next_beat("one") for _ in range(3)]
+
+    assert beats == sorted(set(beats))
 
 
 @pytest.mark.spec("SRV-3")

@@ -242,6 +242,18 @@ def test_retryable_errors_are_asked_again_and_others_are_not(
 
 
 @pytest.mark.spec("SRV-7")
+def test_damage_that_one_reports_of_a_batch_is_not_asked_for_again(
+    app: Application, queries: RoutedStores
+) -> None:
+    """Nor is anybody else: a mutant asked once more for its share, and answered."""
+    app.failures["one"] = [StorageError("no disk")]
+    with pytest.raises(StorageError, match="no disk"):
+        queries.store(COUNTS).get_many(WORDS)
+
+    assert [name for name, _ in app.asked].count("one") == 1
+
+
+@pytest.mark.spec("SRV-7")
 def test_a_membership_that_fails_ends_no_query(
     app: Application, queries: RoutedStores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
