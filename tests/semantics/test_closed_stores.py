@@ -49,3 +49,28 @@ def test_the_columns_of_pending_writes_are_refused() -> None:
         store.put_rows([], [], highest=0, highest_ms=0, size_bytes=0, columns=())
     with pytest.raises(StoreClosedError):
         store.pending_changes()
+
+
+@pytest.mark.spec("COM-15")
+@pytest.mark.parametrize("kind", [ss.KeyValue, ss.TimestampedKeyValue])
+def test_a_count_of_a_closed_store_is_refused_in_its_name(kind: Any) -> None:
+    """A mutant asked the engine, which said that *it* is closed: nobody has opened that."""
+    store: Any = ss.open_store("unused", kind("s"), backend="memory")
+    store.close()
+
+    with pytest.raises(StoreClosedError, match="the store 's' is closed; open it again"):
+        store.approximate_num_entries()
+
+
+def test_a_closed_store_does_not_remember_what_expires() -> None:
+    """Whoever holds one holds no memory for its rows: a mutant kept their keys."""
+    specification = ss.TimestampedKeyValue("s", ttl_ms=100)
+    store: Any = ss.open_store("unused", specification, backend="memory")
+    for number in range(3):  # from the second commit on something has expired
+        store.put(b"%d" % number, b"v", 500 * number)
+        store.commit({})
+    remembered = store._sweep._due
+    assert b"\x022" in remembered
+    store.close()
+
+    assert b"\x022" not in remembered

@@ -39,6 +39,28 @@ def test_stream_time_goes_with_the_content(engine: Engine) -> None:
         assert store.get(b"k") == (b"new", 5, None)
 
 
+@pytest.mark.spec("COM-18", "COM-42")
+def test_after_a_failed_truncation_nothing_expires_by_the_time_before(engine: Engine) -> None:
+    """The next commit ends it, and what that puts is younger than everything: nothing is left.
+
+    A mutant kept the stream time until then, and the commit stored it: the value had expired.
+    """
+    faulty = FaultyEngine(engine)
+    with open_on_engine(faulty, ss.TimestampedKeyValue("s", ttl_ms=10)) as store:
+        store.put(b"old", b"v", 1_000)
+        store.commit({})
+        faulty.plan(Fault(call="apply", at=2))
+        with pytest.raises(StorageError):
+            store.truncate()
+        faulty.plan(None)
+        store.put(b"new", b"v", 5)
+        store.commit({})
+
+        assert store.stream_time_ms == 5
+        assert store.read_only().get(b"new") == (b"v", 5)
+        assert store.read_only().get(b"old") is None
+
+
 @pytest.mark.spec("COM-42")
 def test_a_commit_after_a_failed_truncation_survives_reopening(engine: Engine) -> None:
     """The mark of a truncation that had failed made the next opening delete later commits."""
