@@ -420,3 +420,23 @@ def test_a_log_that_was_resumed_is_held_until_it_is_closed(directory: Path) -> N
             FileChangelog.open(directory, "key-value")
     with FileChangelog.open(directory, "key-value") as again:
         assert again.end_offset == 0
+
+
+@pytest.mark.spec("LOG-1")
+def test_what_others_appended_meanwhile_comes_before_the_next_append(directory: Path) -> None:
+    """A log that was paused knows of it once it is resumed, whoever has left it how."""
+    with FileChangelog.create(directory, "key-value") as log:
+        log.append(changes((b"a", b"mine")))
+        ends = []
+        for number in range(3):
+            log.pause()
+            with FileChangelog.open(directory, "key-value") as other:
+                for _ in range(number):
+                    other.append(changes((b"a", b"theirs")))
+            log.resume()
+            ends.append(log.end_offset)
+        offsets = log.append(changes((b"a", b"mine again")))
+
+        assert ends == [1, 2, 4]
+        assert offsets == OffsetRange(4, 4)
+        assert [frame.base_offset for frame in log.read()] == [0, 1, 2, 3, 4]
