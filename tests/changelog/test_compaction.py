@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import statestores as ss
+from statestores import failpoints
 from statestores.changelog import (
     ChangelogOptions,
     ChangelogReader,
@@ -18,7 +19,12 @@ from statestores.changelog import (
     compact,
     merged_frames,
 )
-from statestores.errors import ChangelogCorruptedError, InvalidArgumentError, StoreClosedError
+from statestores.errors import (
+    ChangelogCorruptedError,
+    InvalidArgumentError,
+    StorageError,
+    StoreClosedError,
+)
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.spi import (
@@ -421,6 +427,20 @@ def test_impossible_retentions_are_refused(
         pytest.raises(InvalidArgumentError, match=message),
     ):
         compact(log, history_retention_ms=retention_ms)
+
+
+def test_a_segment_that_goes_during_a_compaction_is_our_error(directory: Path) -> None:
+    """Somebody cleans up: the log is not compacted, and the report is not of half of it."""
+    with FileChangelog.create(directory, "key-value", SMALL) as log:
+        for number in range(3):
+            log.append(one(b"a", b"%d" % number))
+        lost = log.segments()[0].path
+        failpoints.arm("compaction.chosen", lost.unlink)
+        with pytest.raises(StorageError, match="cannot look at") as caught:
+            compact(log)
+        failpoints.disarm()
+
+        assert str(lost) in str(caught.value)
 
 
 def test_a_closed_log_is_not_compacted(directory: Path) -> None:

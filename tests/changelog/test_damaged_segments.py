@@ -12,11 +12,13 @@ from statestores.changelog import (
     ChangelogReader,
     FileChangelog,
 )
+from statestores.changelog.segments import tail
 from statestores.errors import (
     ChangelogCorruptedError,
     StorageError,
     UnsupportedFormatError,
 )
+from statestores.spi import Changes, Durability
 
 
 def seal(data: bytearray, start: int, checked_from: int, stop: int) -> bytes:
@@ -211,6 +213,33 @@ def test_intact_frames_with_senseless_content_are_errors(
         ChangelogReader.open(directory) as reader,
     ):
         frames_in(reader)
+
+
+def test_a_senseless_position_is_no_position(
+    directory: Path, segment: Path, ends: list[int]
+) -> None:
+    """Whoever opens the log to ask how far the input was read is told, and not the one before."""
+    data = bytearray(segment.read_bytes())
+    start, stop = ends[2], ends[3]
+    data[start + 48 : start + 50] = b"\xff\xff"
+    segment.write_bytes(seal(data, start + 4, start + 8, stop))
+    for opener in (FileChangelog.open, ChangelogReader.open):
+        with pytest.raises(ChangelogCorruptedError, match=r"at byte \d+, offset 3"):
+            opener(directory, "key-value")
+
+
+def test_the_places_of_frames_take_little_memory(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log of small frames keeps one in so many bytes, whatever its length."""
+    monkeypatch.setattr(tail, "_INDEX_BYTES", 10_000)
+    with FileChangelog.create(directory, "key-value") as log:
+        for _ in range(100):
+            log.append(Changes([b"k"], [b"v"]), durability=Durability.PROCESS_CRASH)
+        size = log.segments()[0].path.stat().st_size
+
+        assert 2 <= len(log._end.tail.index.starts) <= 1 + size // 10_000
+        assert [frame.base_offset for frame in log.read(57, 60)] == [57, 58, 59]
 
 
 @pytest.mark.parametrize("field", [12, 16], ids=["of the position", "of the body"])

@@ -235,6 +235,14 @@ def test_impossible_options_are_refused() -> None:
         ChangelogOptions(segment_bytes=0)
 
 
+def test_options_of_another_type_are_refused(directory: Path) -> None:
+    """A dictionary has the same names, and none of the checks."""
+    options: Any = {"segment_bytes": 1 << 20}
+    for opener in (FileChangelog.create, FileChangelog.open):
+        with pytest.raises(InvalidTypeError, match=r"such as ChangelogOptions\(segment_bytes"):
+            opener(directory, "key-value", options)
+
+
 def test_records_of_a_topic_may_have_no_key_and_must_have_a_time() -> None:
     """A topic holds what is sent to it; whoever reads it judges the rest."""
     columns = {field.name: pa.nulls(1, field.type) for field in RECORD_ROWS}
