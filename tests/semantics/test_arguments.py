@@ -1,9 +1,11 @@
 """What a store refuses, and that a refusal changes nothing."""
 
+from pathlib import Path
+
 import pytest
 
 import statestores as ss
-from statestores.errors import InvalidArgumentError, InvalidTypeError
+from statestores.errors import InvalidArgumentError, InvalidOptionError, InvalidTypeError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores_conformance.many_cases import for_each
@@ -70,3 +72,23 @@ def test_a_malformed_start_of_a_window_is_called_by_its_name(start_ms: object) -
         pytest.raises((InvalidArgumentError, InvalidTypeError), match="window_start_ms must"),
     ):
         store.put(b"k", b"v", start_ms)  # type: ignore[arg-type]  # what is tested
+
+
+def test_a_cache_of_negative_size_is_refused(tmp_path: Path) -> None:
+    """It would hold nothing, and say so to nobody."""
+    with pytest.raises(InvalidOptionError, match="'read_cache_bytes' must be at least 0, got -1"):
+        ss.open_store(
+            tmp_path / "s", ss.KeyValue("s"), backend="memory", options={"read_cache_bytes": -1}
+        )
+
+
+def test_a_store_shows_where_it_is(tmp_path: Path) -> None:
+    """In logs of a process with many of them; one over an engine has no place that it knows."""
+    with ss.open_store(tmp_path / "s", ss.KeyValue("s"), backend="sqlite") as store:
+        assert repr(store) == (
+            f"<key-value store 's', sqlite in {str(tmp_path / 's')!r}, 0 bytes pending>"
+        )
+    assert repr(store).endswith(", closed>")
+    engine = load_backend("memory").open("unused")
+    with open_on_engine(engine, ss.KeyValue("s")) as store:
+        assert repr(store) == "<key-value store 's', memory, 0 bytes pending>"

@@ -74,3 +74,14 @@ def test_a_closed_store_does_not_remember_what_expires() -> None:
     store.close()
 
     assert b"\x022" not in remembered
+
+
+@pytest.mark.spec("COM-15")
+def test_a_look_at_one_commit_of_a_closed_store_is_refused_in_its_name() -> None:
+    """Of facades that were made before, as readers of many keys ask them."""
+    store: Any = ss.open_store("unused", ss.KeyValue("s"), backend="memory")
+    facade = store.read_only()
+    store.close()
+
+    with pytest.raises(StoreClosedError, match="the store 's' is closed; open it again"):
+        facade.at_one_commit()

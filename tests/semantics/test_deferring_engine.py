@@ -251,3 +251,13 @@ def test_few_layers_are_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(engine._waiting.layers) == 1  # nothing else shows it
     assert engine.get(DATA + b"0") == b""
     engine.close()
+
+
+@pytest.mark.spec("ENG-19")
+def test_it_is_open_as_long_as_the_engine_behind_it() -> None:
+    """Whoever asks decides by it whether to open the engine again."""
+    engine = DeferringEngine(MemoryEngine.open(""))
+    before = engine.is_open
+    engine.close()
+
+    assert (before, engine.is_open) == (True, False)
