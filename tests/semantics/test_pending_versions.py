@@ -139,3 +139,21 @@ def test_rows_of_a_commit_come_in_the_order_of_their_keys(monkeypatch: pytest.Mo
         rows = [row for row in batches[-1] if DATA <= row < END]
         assert len(rows) == time_ms * len(keys)
         assert rows == sorted(rows)
+
+
+@pytest.mark.spec("VRS-1")
+def test_a_late_put_at_the_time_of_the_latest_is_the_latest() -> None:
+    """Its result says until when it is valid: for ever, whatever else has moved stream time.
+
+    A mutant said that it ended where it began.
+    """
+    engine = load_backend("memory").open("unused")
+    with open_on_engine(engine, ss.Versioned("s", history_retention_ms=1_000)) as store:
+        store.put(b"k", b"first", 100)
+        store.put(b"clock", b"", 200)
+        store.commit({})
+        again = store.put(b"k", b"again", 100)
+        earlier = store.put(b"k", b"earlier", 50)
+
+        assert (again.accepted, again.valid_to_ms) == (True, None)
+        assert (earlier.accepted, earlier.valid_to_ms) == (True, 100)

@@ -134,6 +134,50 @@ def test_a_deletion_at_time_0_takes_no_other_version_with_it(engine: Engine) -> 
         assert store.read_only().get(b"k", 60) == (b"old", 0, 100)
 
 
+@pytest.mark.spec("VRS-8", "VRS-14")
+def test_a_value_in_the_place_of_a_deletion_never_expires(engine: Engine) -> None:
+    """It has the time of the deletion, whose marker goes with it: also if a late put comes along.
+
+    A mutant left the marker then. Once that had expired, the value went as what it had stood for.
+    """
+    with open_on_engine(engine, SPECIFICATION) as store:
+        store.delete(b"k", 100)
+        store.put(b"clock", b"", 200)
+        store.commit({})
+        store.put(b"k", b"late", 50)
+        store.put(b"k", b"value", 100)
+        store.commit({})
+        for number in range(500):
+            store.put(b"clock %d" % (number % 50), b"", 10 * RETENTION_MS + number)
+            store.commit({})
+
+        assert store.read_only().get(b"k") == (b"value", 100, None)
+
+
+@pytest.mark.spec("VRS-14")
+def test_a_version_that_ends_at_the_horizon_is_not_written(engine: Engine) -> None:
+    """Nobody can read it any more, so the vacuum has one row less to find."""
+    with open_on_engine(engine, SPECIFICATION) as store:
+        store.put(b"k", b"ended", 10)
+        store.put(b"k", b"latest", 20)
+        store.put(b"clock", b"", 20 + RETENTION_MS)
+        store.commit({})
+
+        assert rows(engine, HISTORY, END) == 0
+        assert store.read_only().get(b"k") == (b"latest", 20, None)
+
+
+def test_markers_that_are_gone_are_not_remembered(engine: Engine) -> None:
+    """The memory of a store in which keys come and go: a mutant kept the key of each."""
+    with open_on_engine(engine, SPECIFICATION) as store:
+        for number in range(200):
+            store.put(b"%d" % number, b"v", number * RETENTION_MS)
+            store.delete(b"%d" % number, number * RETENTION_MS + 1)
+            store.commit({})
+
+        assert len(store._vacuum._bare) < 20
+
+
 @pytest.mark.spec("VRS-8")
 def test_a_latest_value_never_expires(engine: Engine) -> None:
     """However far stream time moves on, the latest value of a key stays."""
