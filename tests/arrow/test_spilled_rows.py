@@ -167,6 +167,28 @@ def test_a_tail_that_spills_gives_what_one_in_memory_gives(
         assert _pylist(spilling.changes(), None) == _pylist(in_memory.changes(), None)
 
 
+@pytest.mark.parametrize("kind", _TAILS)
+@given(before=_CHANGES, after=_CHANGES, rows=st.integers(1, 3))
+def test_a_snapshot_is_merged_alike_in_batches_of_any_size(
+    kind: str, before: Any, after: Any, rows: int
+) -> None:
+    """The rows of a key that has changed may be in several batches, and some batches are empty."""
+    make, schema, timed = _TAILS[kind]
+    first, tail, again = make(), make(), make()
+    first.add(_batch(before, timed=timed))
+    whole = list(first.merge([]))
+    cut = [each.slice(at, rows) for each in whole for at in range(0, each.num_rows + 1, rows)]
+    cut.insert(0, _rows_of_none(schema))
+    for each in (tail, again):
+        each.add(_batch(after, timed=timed))
+
+    assert _pylist(tail.merge(cut), schema) == _pylist(again.merge(whole), schema)
+
+
+def _rows_of_none(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema)
+
+
 def _pylist(batches: Iterator[pa.RecordBatch], schema: pa.Schema | None) -> list[Any]:
     listed = list(batches)
     assert all(schema is None or batch.schema == schema for batch in listed)

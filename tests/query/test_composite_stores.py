@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import statestores as ss
+from statestores.arrow import join_as_of
 from statestores.errors import (
     InvalidArgumentError,
     InvalidStateStoreError,
@@ -313,3 +315,17 @@ def test_thousands_of_reads_against_a_busy_writer_see_only_commits(
         assert {total for _, total in mine} == {1_000}
         assert [each for each, _ in mine] == sorted(each for each, _ in mine)
     assert sum(map(len, history)) >= 2_000
+
+
+def test_partitions_that_are_read_as_one_are_joined_as_of(manager: TaskManager) -> None:
+    """A store of several partitions has no rows of its own: it is asked for each, found or not."""
+    rates = QueryableStores(manager).store("rates", versioned_store())
+    words = [WORDS[7], "nobody put this", WORDS[8], WORDS[7]]
+    expected = [None if each is None else each.value for each in rates.get_many(words)]
+    table = pa.table({"word": words, "at": [1 << 40] * 4})
+
+    joined = join_as_of(rates, table, on="word", at="at")
+
+    assert joined["value"].to_pylist() == expected
+    assert expected[1] is None
+    assert None not in (expected[0], expected[2])
