@@ -3,10 +3,12 @@
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import statestores as ss
+from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.versioned.store import EngineVersionedStore
@@ -94,6 +96,34 @@ def test_loading_committed_content_in_any_pieces_gives_the_store(seed: int) -> N
 
         assert history_of(loaded) == history_of(original)
         assert loaded.stream_time_ms == original.stream_time_ms
+
+
+@pytest.mark.spec("COM-19", "COM-20")
+@for_each("stream_time_ms", [-1, 1 << 63, 1.5, "0"])
+@for_each(
+    "specification",
+    [
+        ss.TimestampedKeyValue("s", ttl_ms=10),
+        ss.Versioned("s", history_retention_ms=10),
+        ss.Window("s", retention_ms=10, window_size_ms=1),
+        ss.Session("s", retention_ms=10),
+    ],
+)
+def test_a_content_of_an_impossible_time_is_refused(
+    specification: Any, stream_time_ms: Any
+) -> None:
+    """Nothing of it is loaded: what came later would be judged by that time."""
+    columns: dict[str, Any] = {"times_ms": [5]}
+    if specification.kind == "session":
+        columns["end_times_ms"] = [6]
+    elif isinstance(specification, ss.TimestampedKeyValue):
+        columns = {"timestamps_ms": [5]}
+    with open_on_engine(load_backend("memory").open("unused"), specification) as store:
+        with pytest.raises((InvalidArgumentError, InvalidTypeError), match="stream_time_ms"):
+            store.load(Changes([b"k"], [b"v"], **columns), stream_time_ms=stream_time_ms)
+
+        assert not store.has_pending_writes
+        assert store.stream_time_ms is None
 
 
 @pytest.mark.spec("COM-17")

@@ -105,6 +105,9 @@ def test_memory_for_sessions_is_bounded() -> None:
     cache = SessionCache(10_000)
     for number in range(100):
         cache.keep(b"%03d" % number, 0, [(end, 0, b"v" * 100) for end in range(5)])
+        # Whoever makes room leaves about a half of what was used last: a mutant left nothing.
+        newest = [b"%03d" % each for each in range(max(0, number - 2), number + 1)]
+        assert list(cache.by_key)[-3:] == newest
 
     assert 0 < cache._held_bytes <= 10_000
     assert list(cache.by_key)[-1] == b"099"
