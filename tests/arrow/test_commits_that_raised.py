@@ -1,13 +1,14 @@
 """A rollback after a commit that raised, and is there: what it refuses, and until when."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 
 import statestores as ss
 from statestores.arrow import commit_many, restore
+from statestores.arrow.restoring.taking_back import take_back
 from statestores.errors import CommitConflictError, StorageError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
@@ -174,3 +175,23 @@ def test_the_first_error_says_what_hinders_the_rollback(
         assert not store.has_pending_writes
         with pytest.raises(CommitConflictError):
             store.rollback()
+
+
+def test_a_note_is_made_once() -> None:
+    """An operation that is taken back by two who both refuse it for one reason says so once."""
+    store, _ = open_faulty(Path("unused"))
+    refused = StorageError("the disk is full")
+
+    class Refusing:
+        is_open = True
+
+        def rollback(self) -> None:
+            raise refused
+
+    error = ValueError("what was met first")
+    for _ in range(2):
+        take_back(cast("Any", Refusing()), error)
+    store.close()
+    take_back(store, error)  # a closed store has nothing to take back
+
+    assert error.__notes__ == ["the disk is full"]

@@ -39,6 +39,7 @@ def test_the_columns_of_pending_writes_are_refused() -> None:
     """They were put as columns, and are kept beside the pending writes."""
     store: Any = ss.open_store("unused", STAMPED, backend="memory")
     columns = ("as they were put",)
+    assert store.pending_columns() is None  # nothing was put as columns yet
     store.put_rows([b"\x02k"], [bytes(8)], highest=0, highest_ms=0, size_bytes=9, columns=columns)
     assert store.pending_columns() == columns
     store.close()

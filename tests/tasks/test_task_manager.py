@@ -54,6 +54,13 @@ def test_a_task_moves_from_one_process_to_its_standby(root: ss.StateRoot, tmp_pa
             one.task("0_0")
 
 
+def test_numbers_of_stores_are_refused_at_once(root: ss.StateRoot, tmp_path: Path) -> None:
+    """Who lists partitions for names is told where that stands, and not by the first assignment."""
+    groups: Any = {0: [0, 1]}
+    with pytest.raises(InvalidTypeError, match="a store is named by a str, got 0"):
+        TaskManager(root, groups, local_directory=tmp_path / "one", backend="memory")
+
+
 def test_a_closed_manager_has_closed_its_tasks(root: ss.StateRoot, tmp_path: Path) -> None:
     """Also for whoever holds one: a mutant left them open, with the locks of their engines."""
     with TaskManager(root, GROUPS, local_directory=tmp_path / "one", backend="sqlite") as manager:

@@ -126,7 +126,7 @@ def test_the_snapshot_of_the_engine_is_closed_with_the_rows(open_store: Any) -> 
     with pytest.raises(StoreClosedError):
         rows.read(1)
     store.close()
-    with pytest.raises(StoreClosedError):
+    with pytest.raises(StoreClosedError, match="the store 'counts' is closed; open it again"):
         store.committed_rows()
 
 
