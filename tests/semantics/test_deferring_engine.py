@@ -240,6 +240,24 @@ def test_writes_after_an_interrupted_commit_are_not_among_those_that_wait() -> N
 
 
 @pytest.mark.spec("LGS-15")
+@pytest.mark.parametrize("durability", Durability)
+def test_what_the_log_has_durably_waits_for_no_disk(durability: Durability) -> None:
+    """The engine behind gets it with others, later. A mutant gave it each commit at once."""
+    behind = FaultyEngine(MemoryEngine.open(""))
+    store = EngineKeyValueStore(DeferringEngine(behind), KeyValue("counts"), durability)
+    store.attach_journal(_Log())
+    behind.plan(None)
+    store.put(b"a", b"1")
+    store.commit({})
+    before = behind.calls["apply"]
+    found = store.read_only().get(b"a")
+    store.close()
+
+    assert (before, found) == (0, b"1")
+    assert behind.calls["apply"] > 0
+
+
+@pytest.mark.spec("LGS-15")
 def test_few_layers_are_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
     """A read joins what waits: a key that nobody changes was looked for in every commit."""
     monkeypatch.setattr(deferring_engine, "MOST_COMMITS", 100)
