@@ -1,6 +1,7 @@
 """What a store refuses, and that a refusal changes nothing."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,3 +93,14 @@ def test_a_store_shows_where_it_is(tmp_path: Path) -> None:
     engine = load_backend("memory").open("unused")
     with open_on_engine(engine, ss.KeyValue("s")) as store:
         assert repr(store) == "<key-value store 's', memory, 0 bytes pending>"
+
+
+@for_each(("backend", "expected"), [("memory", False), ("rocksdb", True)])
+def test_a_store_says_whether_its_engine_takes_rows_in_bulk(
+    tmp_path: Path, backend: str, *, expected: bool
+) -> None:
+    """A restore goes by it: sorted files are worth making of many rows, batches of few."""
+    pytest.importorskip("rocksdict", reason="the driver of the rocksdb backend is not installed")
+    store: Any
+    with ss.open_store(tmp_path / backend, ss.KeyValue("s"), backend=backend) as store:
+        assert store.ingests is expected
