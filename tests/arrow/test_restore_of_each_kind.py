@@ -11,11 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from statestores.arrow import read_snapshot, restore, write_snapshot
+from statestores.arrow.rows.retained import RetainedEncoder
 from statestores.changelog.frame import FrameKind
+from statestores.changelog.rows import batch_from_changes, change_schema
 from statestores.errors import MissingDriverError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
+from statestores.semantics.retained.progress import REMOVALS_PER_WRITE
 from statestores.spi import (
+    Changes,
     Durability,
     KeyValue,
     Session,
@@ -199,3 +203,34 @@ def test_sorted_files_are_put_by_put(
 ) -> None:
     """The same where the engine takes files; opening it is what takes the time."""
     check(specification, "rocksdb", case)
+
+
+@pytest.mark.spec("WIN-18", "SES-18")
+@pytest.mark.parametrize(
+    ("specification", "changes"),
+    [
+        (
+            Window("s", window_size_ms=5, retention_ms=1_000),
+            Changes([b"a", b"b", b"c"], [b"v"] * 3, [9, 7, 8]),
+        ),
+        (
+            Session("s", retention_ms=1_000),
+            Changes([b"a", b"b", b"c"], [b"v"] * 3, [1, 2, 3], end_times_ms=[9, 7, 8]),
+        ),
+    ],
+    ids=["windows", "sessions"],
+)
+def test_changes_that_are_replayed_in_bulk_say_when_the_first_of_them_goes(
+    specification: Any, changes: Changes
+) -> None:
+    """And how many expired rows the next commits may remove for them, as for puts.
+
+    A mutant said that none of them ever goes, so they stayed until something older was put.
+    """
+    engine = load_backend("memory").open("unused")
+    with open_on_engine(engine, specification) as store:
+        batch = batch_from_changes(change_schema(specification.kind), changes)
+        rows = RetainedEncoder(store).changes(batch, is_empty=False)
+
+        assert (rows.lowest_ms, rows.highest_ms) == (7, 9)
+        assert rows.removals == REMOVALS_PER_WRITE * 3

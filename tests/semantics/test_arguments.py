@@ -83,6 +83,17 @@ def test_a_cache_of_negative_size_is_refused(tmp_path: Path) -> None:
         )
 
 
+def test_a_cache_of_no_size_is_none(tmp_path: Path) -> None:
+    """Whoever wants each read to ask the engine says so."""
+    with ss.open_store(
+        tmp_path / "s", ss.KeyValue("s"), backend="memory", options={"read_cache_bytes": 0}
+    ) as store:
+        store.put(b"k", b"v")
+        store.commit({})
+
+        assert store.get(b"k") == b"v"
+
+
 def test_a_store_shows_where_it_is(tmp_path: Path) -> None:
     """In logs of a process with many of them; one over an engine has no place that it knows."""
     with ss.open_store(tmp_path / "s", ss.KeyValue("s"), backend="sqlite") as store:
