@@ -246,10 +246,13 @@ def test_a_stranger_whose_changes_begin_as_the_recorded_ones_is_noticed(
     """
     _commit(root, 1)
     _commit(root, 2, died_at="task.recorded")
+    record = root.path / "@tasks" / "0_0" / "commit"
+    record.rename(record.with_name("hidden"))  # an earlier release does not ask for it (TSK-24)
     with ss.open_logged_store(root, "counts", 0) as counts:
         counts.store.put("number", 2)
         counts.store.put("stranger", 1)
         counts.commit()
+    record.with_name("hidden").rename(record)
 
     with pytest.raises(StoreCorruptedError, match="another program has written"):
         open_task(root, "0_0", NAMES)
