@@ -90,7 +90,7 @@ class AnyContext(Protocol):
 class AnyProcessor(ABC):  # noqa: B024  # a processor is one, and says what is abstract
     """Has the stores that its class declares as attributes."""
 
-    _stores: Callable[[str], Any] | None = None
+    _stores: Callable[[StoreSpecification[Any, Any]], Any] | None = None
 
     @overload
     def store(
@@ -112,7 +112,7 @@ class AnyProcessor(ABC):  # noqa: B024  # a processor is one, and says what is a
         Raises:
             InvalidTypeError: It is no declaration of a store.
             InvalidArgumentError: The processor is not open yet.
-            StoreNotFoundError: The processor has not declared it.
+            StoreNotFoundError: The processor has not declared it, or as another one.
         """
         if not isinstance(specification, StoreSpecification):
             raise InvalidTypeError(
@@ -123,4 +123,4 @@ class AnyProcessor(ABC):  # noqa: B024  # a processor is one, and says what is a
             raise InvalidArgumentError(
                 f"{type(self).__name__} has no stores yet: they can be had from open(context) on"
             )
-        return self._stores(specification.name)
+        return self._stores(specification)

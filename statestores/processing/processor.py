@@ -1,10 +1,11 @@
 """Processors: functions of records with state and time of their own (KIP-28)."""
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from inspect import isabstract
 from typing import Any, Generic, Protocol, TypeVar
 
-from statestores.errors import InvalidTypeError
+from statestores.errors import InvalidTopologyError, InvalidTypeError
 from statestores.processing.any_processor import AnyContext, AnyProcessor
 from statestores.processing.functions import check_function
 from statestores.processing.record import Record
@@ -85,8 +86,8 @@ def check_supply(supply: object, kind: type | None = None) -> None:
         ) from error
 
 
-def declared_stores(processor: object) -> tuple[StoreSpecification[Any, Any], ...]:
-    """Return the stores that a processor's class declares as attributes (PRC-107).
+def declared_stores(processor: object) -> dict[str, StoreSpecification[Any, Any]]:
+    """Return the stores that a processor's class declares, by its attributes (PRC-107).
 
     An attribute of a subclass takes the place of that of the same name, whatever the store's name.
     """
@@ -94,8 +95,32 @@ def declared_stores(processor: object) -> tuple[StoreSpecification[Any, Any], ..
     attributes: dict[str, object] = {}
     for each in reversed(cls.__mro__):
         attributes |= vars(each)
-    found: dict[str, StoreSpecification[Any, Any]] = {}
-    for value in attributes.values():
-        if isinstance(value, StoreSpecification):
-            found[value.name] = value
-    return tuple(found.values())
+    return {
+        name: value for name, value in attributes.items() if isinstance(value, StoreSpecification)
+    }
+
+
+def one_of_each_name(
+    processor: str, declared: Iterable[tuple[str, StoreSpecification[Any, Any]]]
+) -> dict[str, StoreSpecification[Any, Any]]:
+    """Return the stores of *processor* by their names; *declared* says where each is declared.
+
+    Raises:
+        InvalidTypeError: What is declared is no store.
+        InvalidTopologyError: A store has two descriptions (PRC-3).
+    """
+    found: dict[str, tuple[str, StoreSpecification[Any, Any]]] = {}
+    for place, store in declared:
+        if not isinstance(store, StoreSpecification):
+            raise InvalidTypeError(
+                f"a processor's store is a specification, such as statestores.KeyValue(...); "
+                f"{place} of {processor!r} is {store!r}"
+            )
+        before, other = found.setdefault(store.name, (place, store))
+        if other.describe() != store.describe():
+            raise InvalidTopologyError(
+                f"{processor!r} declares the store {store.name!r} by {before} as "
+                f"{other.describe()!r} and by {place} as {store.describe()!r}; give one of them "
+                "another name"
+            )
+    return {name: store for name, (_, store) in found.items()}

@@ -26,7 +26,7 @@ from statestores.processing.operators.operator import Operator, Receive, TaskSer
 from statestores.processing.operators.processors import TaskContext, declared_store
 from statestores.processing.record import Record, new_tuple
 from statestores.processing.serdes import header_bytes
-from statestores.spi import Serde
+from statestores.spi import Serde, StoreSpecification
 
 Batch: TypeAlias = pa.RecordBatch
 """What a step takes, and gives."""
@@ -120,10 +120,13 @@ class ProcessBatches(Operator):
     """Runs a batch processor."""
 
     def __init__(
-        self, supply: Callable[[], BatchProcessor], stores: tuple[str, ...], serdes: BatchSerdes
+        self,
+        supply: Callable[[], BatchProcessor],
+        stores: tuple[StoreSpecification[Any, Any], ...],
+        serdes: BatchSerdes,
     ) -> None:
-        """Make a processor by *supply*; it may use the stores named."""
-        self.stores = stores
+        """Make a processor by *supply*; it may use these *stores*."""
+        self.stores = {store.name: store for store in stores}
         self.children: dict[str, Receive] = {}  # batches go to all of them
         self.serdes = serdes
         self.processor = supply()

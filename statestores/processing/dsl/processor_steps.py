@@ -9,7 +9,12 @@ from statestores.processing.batch_processor import BatchProcessor
 from statestores.processing.dsl.record_steps import RecordSteps
 from statestores.processing.operators.operator import Operator
 from statestores.processing.operators.processors import Process
-from statestores.processing.processor import Processor, check_supply, declared_stores
+from statestores.processing.processor import (
+    Processor,
+    check_supply,
+    declared_stores,
+    one_of_each_name,
+)
 from statestores.spi import Serde, StoreSpecification
 
 if TYPE_CHECKING:
@@ -98,7 +103,7 @@ class ProcessorSteps(RecordSteps[K, V]):
 
         serdes = self._batch_serdes(key, value)
         node, chosen = self._process(
-            supply, name, stores, lambda names: ProcessBatches(supply, names, serdes)
+            supply, name, stores, lambda found: ProcessBatches(supply, found, serdes)
         )
         return self._stream(node, key, value, chosen, is_rekeyed=True)
 
@@ -118,24 +123,22 @@ class ProcessorSteps(RecordSteps[K, V]):
         supply: Callable[[], Any],
         name: str | None,
         stores: Sequence[StoreSpecification[Any, Any]],
-        make: Callable[[tuple[str, ...]], Operator] | None = None,
+        make: Callable[[tuple[StoreSpecification[Any, Any], ...]], Operator] | None = None,
     ) -> tuple[str, str]:
         check_supply(supply, None if make is None else BatchProcessor)
-        declared = {store.name: store for store in stores}
-        if isinstance(supply, type):
-            declared |= {store.name: store for store in declared_stores(supply)}
         chosen = name or getattr(supply, "__name__", None)
         if chosen is None or chosen == "<lambda>":
             raise InvalidArgumentError(
                 f"{supply!r} has no name for its timers and messages; give it one with name=..."
             )
-        names = tuple(declared)
+        declared = [(f"stores[{place}]", store) for place, store in enumerate(stores)]
+        if isinstance(supply, type):
+            declared += [
+                (f"its attribute {attribute!r}", store)
+                for attribute, store in declared_stores(supply).items()
+            ]
+        found = one_of_each_name(chosen, declared)
+        own = tuple(found.values())
         made = make or partial(Process, supply)
-        node = self._step(
-            "process",
-            lambda: made(names),
-            chosen,
-            stores=tuple(declared.values()),
-            own_keys=names,
-        )
+        node = self._step("process", lambda: made(own), chosen, stores=own, own_keys=tuple(found))
         return node, chosen

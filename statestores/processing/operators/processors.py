@@ -17,16 +17,19 @@ from statestores.processing.operators.operator import (
 from statestores.processing.processor import Processor
 from statestores.processing.record import Record
 from statestores.processing.windows import check_duration
+from statestores.spi import StoreSpecification
 
 
 class Process(Operator):
     """Runs a processor."""
 
     def __init__(
-        self, supply: Callable[[], Processor[Any, Any, Any, Any]], stores: tuple[str, ...]
+        self,
+        supply: Callable[[], Processor[Any, Any, Any, Any]],
+        stores: tuple[StoreSpecification[Any, Any], ...],
     ) -> None:
-        """Make a processor by *supply*; it may use the stores named."""
-        self.stores = stores
+        """Make a processor by *supply*; it may use these *stores*."""
+        self.stores = {store.name: store for store in stores}
         self.context: TaskContext | None = None
         self.processor = supply()
         if not isinstance(self.processor, Processor):
@@ -71,25 +74,35 @@ class RunsProcessor(Protocol):
     """An operator that runs a processor, of records or of batches."""
 
     name: str
-    stores: tuple[str, ...]
+    stores: dict[str, StoreSpecification[Any, Any]]
+    """Those that it may use, as the processor has declared them."""
+
     task: TaskServices
     forward: Receive
     children: dict[str, Receive]
     """Those that it can forward to by name."""
 
 
-def declared_store(operator: RunsProcessor, name: str) -> Any:
-    """Return the store *name* for the processor of *operator*.
+def declared_store(operator: RunsProcessor, specification: StoreSpecification[Any, Any]) -> Any:
+    """Return the store of *specification* for the processor of *operator*.
 
     Raises:
-        StoreNotFoundError: It has not declared it.
+        StoreNotFoundError: It has not declared it, or as another one.
     """
-    if name not in operator.stores:
-        raise StoreNotFoundError(
-            f"{operator.name!r} has not declared the store {name!r}; it has declared: "
-            f"{', '.join(operator.stores) or 'none'}. Declare it as an attribute of the class, or "
-            "in stores=[...]"
-        )
+    name = specification.name
+    declared = operator.stores.get(name)
+    if declared is not specification:
+        if declared is None:
+            raise StoreNotFoundError(
+                f"{operator.name!r} has not declared the store {name!r}; it has declared: "
+                f"{', '.join(operator.stores) or 'none'}. Declare it as an attribute of the class, "
+                "or in stores=[...]"
+            )
+        if declared.describe() != specification.describe():
+            raise StoreNotFoundError(
+                f"{operator.name!r} has declared the store {name!r} as {declared.describe()!r}, "
+                f"and asks for {specification.describe()!r}; ask for it by what declares it"
+            )
     return operator.task.store(name)
 
 
