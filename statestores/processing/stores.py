@@ -7,7 +7,7 @@ and who asks for the declared store gets the declared values.
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from statestores.errors import InvalidTypeError
-from statestores.serdes import raw, register_serde
+from statestores.serdes import json, raw, register_serde
 from statestores.serdes.stamped_serde import StampedSerde
 from statestores.spi import (
     KeyValue,
@@ -106,6 +106,11 @@ def table_store(
 ) -> TimestampedKeyValue[Any, Any] | Versioned[Any, Any]:
     """Return what a table of that declaration is kept in."""
     return store if isinstance(store, Versioned) else timestamped(store)
+
+
+def rows_store(name: str, key: Serde[Any] | None) -> TimestampedKeyValue[Any, Any]:
+    """Return the store in which the join of tables *name* keeps what it gives on."""
+    return _UNTYPED_TIMESTAMPED(f"{name}-rows", key=key or json, value=json)
 
 
 def join_window_store(

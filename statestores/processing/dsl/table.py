@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from statestores.errors import InvalidArgumentError, InvalidTopologyError, InvalidTypeError
 from statestores.processing.dsl.builder import Builder, check_how
-from statestores.processing.dsl.equal_key import equal_key_join
+from statestores.processing.dsl.equal_key import equal_key_join, meet_again
 from statestores.processing.dsl.foreign_key import foreign_key_join
 from statestores.processing.dsl.nodes import TableNode
 from statestores.processing.fields import Selector, selector
 from statestores.processing.operators.operator import Operator
 from statestores.processing.operators.suppress import Suppress, Suppression
-from statestores.processing.operators.table_joins import How, TableStore
+from statestores.processing.operators.table_joins import How, JoinedRows, TableStore
 from statestores.processing.operators.tables import (
     MakeLookup,
     TableFilter,
@@ -27,6 +27,7 @@ from statestores.processing.serdes import ChangeSerde, RecordCodec
 from statestores.processing.stores import (
     AnyKeyValue,
     key_serde,
+    rows_store,
     table_store,
     timestamped,
     value_serde,
@@ -271,7 +272,8 @@ class Table(TableNode[K, V]):
         Args:
             other: The other table.
             joiner: From the value here and the value there to the value of the result.
-            store: Where the results are kept, if they are to be read.
+            store: Where the results are kept, if they are to be read. Where both sides follow one
+                table they are kept anyway: as JSON, unless a store says otherwise.
             foreign_key: What in a value names the row there; by default the keys are equal.
             how: ``inner``; ``left``: rows without match have ``None``; ``outer``: on both sides.
             name: The join's name; by default made of both sides' names.
@@ -292,7 +294,10 @@ class Table(TableNode[K, V]):
                 left, right, foreign_key, joiner, is_left_join=how == "left", name=chosen
             )
             return self._joined(node, chosen, own, None)
-        node, lookup = equal_key_join(left, right, joiner, how, name=chosen)
+        is_kept = meet_again(left, right)
+        node, lookup = equal_key_join(left, right, joiner, how, name=chosen, is_kept=is_kept)
+        if is_kept:
+            return self._in_store(node, own or rows_store(chosen, self._key), JoinedRows)
         stores = {each.name: each for each in (*left._stores, *right._stores)}
         return self._joined(node, chosen, own, lookup, tuple(stores.values()))
 
@@ -316,19 +321,16 @@ class Table(TableNode[K, V]):
             return Table(self._builder, node, self._key, None, lookup, stores, origin=name)
         return UnkeptTable(self._builder, node, self._key, name)
 
-    def _in_store(self, node: str, store: AnyKeyValue[Any, Any]) -> "Table[Any, Any]":
-        """Return the table whose changes *node* gives, kept in *store*."""
+    def _in_store(
+        self, node: str, store: AnyKeyValue[Any, Any], keep: type[TableStore] = TableStore
+    ) -> "Table[Any, Any]":
+        """Return the table whose changes *node* gives, kept in *store* by *keep*."""
         kept = store.name
         own: Any = {"name": f"{kept}.keep", "stores": (store,), "follows_rows": True}
-        node = self._builder.step("keep", (node,), lambda: TableStore(kept), **own)
+        node = self._builder.step("keep", (node,), lambda: keep(kept), **own)
+        found = stored_lookup(kept, versioned=False)
         return Table(
-            self._builder,
-            node,
-            key_serde(store),
-            value_serde(store),
-            stored_lookup(kept, versioned=False),
-            (store,),
-            origin=kept,
+            self._builder, node, key_serde(store), value_serde(store), found, (store,), origin=kept
         )
 
     def _filtered(
@@ -394,7 +396,5 @@ class UnkeptTable(Table[K, V]):
 
     def _with_rows(self) -> Table[K, V]:
         if self._kept is None:
-            make: Any = KeyValue
-            store = timestamped(make(f"{self._origin}-rows", key=self._key or json, value=json))
-            self._kept = self._in_store(self._node, store)
+            self._kept = self._in_store(self._node, rows_store(self._origin, self._key))
         return self._kept

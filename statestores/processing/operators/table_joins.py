@@ -17,9 +17,21 @@ class TableJoinSide(Operator):
     """One side of a join of tables."""
 
     def __init__(
-        self, joiner: Joiner, how: How, other: MakeLookup, *, is_left: bool, versioned: bool
+        self,
+        joiner: Joiner,
+        how: How,
+        other: MakeLookup,
+        *,
+        is_left: bool,
+        versioned: bool,
+        is_kept: bool = False,
     ) -> None:
-        """Join with the rows of *other*; late versions of a versioned side change nothing."""
+        """Join with the rows of *other*; late versions of a versioned side change nothing.
+
+        Where the result *is_kept*, by `JoinedRows`, what it was is not said here: the other side's
+        row may be that of the same change already.
+        """
+        self.is_kept = is_kept
         self.joiner = joiner
         self.other = other
         self.is_left = is_left
@@ -51,6 +63,9 @@ class TableJoinSide(Operator):
         except Exception as error:  # noqa: BLE001  # such a row is none (PRC-100)
             self._fail_one(self.name, error)
             new = None
+        if self.is_kept:
+            self.forward(Change(key, new, None, time_ms, headers))
+            return
         try:
             old = self._joined(old, other)
         except Exception as error:  # noqa: BLE001  # likewise
@@ -82,6 +97,22 @@ class TableStore(Operator):
     def receive(self, item: Change) -> None:
         """Keep the new row."""
         stored = self._get(item.key)
+        self._put(item.key, item.new, item.time_ms)
+        self.forward(item._replace(old=None if stored is None else stored[0]))
+
+
+class JoinedRows(TableStore):
+    """Keeps what a join of tables has last given on, where both sides follow one change (PRC-44).
+
+    A change that reaches both sides comes twice, and the first time the other side's row may be of
+    before it or of after it: only what was given on tells what the row was.
+    """
+
+    def receive(self, item: Change) -> None:
+        """Keep the new row; nothing comes of one that neither was nor is."""
+        stored = self._get(item.key)
+        if stored is None and item.new is None:
+            return
         self._put(item.key, item.new, item.time_ms)
         self.forward(item._replace(old=None if stored is None else stored[0]))
 
