@@ -14,7 +14,7 @@ from statestores.processing.operators.aggregates import Aggregate, TableAggregat
 from statestores.processing.operators.fold import Fold, beginning
 from statestores.processing.operators.operator import Pass
 from statestores.processing.operators.table_extremes import TableExtreme
-from statestores.processing.operators.tables import stored_lookup
+from statestores.processing.operators.tables import result_lookup, stored_lookup
 from statestores.processing.stores import AnyKeyValue, key_serde, timestamped, value_serde
 from statestores.processing.windows import Windows
 from statestores.serdes.mean_serde import MEANS
@@ -263,5 +263,5 @@ def _table(
     builder: Builder, node: str, store: AnyKeyValue[Any, Any], fold: Fold
 ) -> Table[Any, Any]:
     value = value_serde(store) if fold.result is None else None
-    lookup = stored_lookup(store.name, versioned=False)
+    lookup = result_lookup(stored_lookup(store.name, versioned=False), fold.result)
     return Table(builder, node, key_serde(store), value, lookup, (store,), origin=store.name)

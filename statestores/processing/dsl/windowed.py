@@ -9,11 +9,11 @@ from statestores.processing.dsl.table import Table
 from statestores.processing.fields import Selector
 from statestores.processing.operators import fold as folds
 from statestores.processing.operators.fold import Fold, beginning
-from statestores.processing.operators.operator import Operator, Pass, TaskServices
+from statestores.processing.operators.operator import Operator, Pass
 from statestores.processing.operators.sessions import SessionWindowed
 from statestores.processing.operators.sliding import SlidingWindowed
-from statestores.processing.operators.tables import Lookup
-from statestores.processing.operators.windowed import TimeWindowed
+from statestores.processing.operators.tables import result_lookup
+from statestores.processing.operators.windowed import TimeWindowed, window_lookup
 from statestores.processing.record import Windowed
 from statestores.processing.serdes import WindowedSerde
 from statestores.processing.stores import (
@@ -31,7 +31,7 @@ from statestores.processing.windows import (
     updates,
 )
 from statestores.serdes.mean_serde import MEANS
-from statestores.spi import KeyValue, Session, TimestampedValue, Window
+from statestores.spi import KeyValue, Session, Window
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -192,7 +192,7 @@ class WindowedStream(Generic[K, V]):
         if len(sides) > 1:
             parents = tuple(sides)
             node = builder.step("merge", parents, Pass, name=name, co_partitioned=parents)
-        return self._table(node, own, parts[0][1])
+        return self._table(node, own, parts[0][1], waiting)
 
     def _operator(
         self, fold: Fold, emission: Emission, store: str, pending: str | None
@@ -230,31 +230,22 @@ class WindowedStream(Generic[K, V]):
             )
 
     def _table(
-        self, node: str, store: Window[Any, Any] | Session[Any, Any], fold: Fold
+        self,
+        node: str,
+        store: Window[Any, Any] | Session[Any, Any],
+        fold: Fold,
+        pending: str | None,
     ) -> Table[Any, Any]:
-        name, is_session = store.name, isinstance(store, Session)
         inner = value_serde(store)
         value = None if fold.result is not None else getattr(inner, "inner", inner)
-
-        def lookup(task: TaskServices) -> Lookup:
-            kept = task.store(name)
-
-            def look(key: Windowed[Any]) -> TimestampedValue[Any] | None:
-                if not is_session:
-                    found: TimestampedValue[Any] | None = kept.fetch(key.key, key.start_ms)
-                    return found
-                aggregate = kept.fetch_session(key.key, key.start_ms, key.end_ms)
-                return None if aggregate is None else TimestampedValue(aggregate, key.end_ms)
-
-            return look
-
+        lookup = window_lookup(store, pending)
         return Table(
             self._group._builder,
             node,
             WindowedSerde(key_serde(store)),
             value,
-            lookup,
+            result_lookup(lookup, fold.result),
             (store,),
-            origin=name,
+            origin=store.name,
             windows=self._windows,
         )

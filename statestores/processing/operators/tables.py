@@ -35,6 +35,23 @@ def stored_lookup(store: str, *, versioned: bool) -> MakeLookup:
     return make
 
 
+def result_lookup(found: MakeLookup, result: Callable[[Any], Any] | None) -> MakeLookup:
+    """Return what finds the rows as a table gives them on, where it keeps what they are made of."""
+    if result is None:
+        return found
+
+    def make(task: TaskServices) -> Lookup:
+        look = found(task)
+
+        def look_for_result(key: Any) -> TimestampedValue[Any] | None:
+            row = look(key)
+            return None if row is None else TimestampedValue(result(row[0]), row[1])
+
+        return look_for_result
+
+    return make
+
+
 class TableSource(Operator):
     """Keeps the last value of each key, in the order of arrival (PRC-41)."""
 

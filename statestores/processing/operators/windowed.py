@@ -6,10 +6,13 @@ from typing import Any
 from statestores.processing.change import Change
 from statestores.processing.operators.fold import Fold
 from statestores.processing.operators.operator import Operator, TaskServices
+from statestores.processing.operators.tables import Lookup, MakeLookup
 from statestores.processing.record import Headers, Record, Windowed
+from statestores.processing.serdes import time_bytes
+from statestores.processing.stores import key_serde
 from statestores.processing.windows import Emission, SlidingWindows, TimeWindows, Windows
 from statestores.serdes import raw
-from statestores.spi import TimestampedValue
+from statestores.spi import Session, TimestampedValue, Window
 
 
 class WindowedOperator(Operator):
@@ -169,3 +172,29 @@ class TimeWindowed(StampedWindows):
                 self._drop(self.name, "late", item)
             else:
                 self.update(key, start_ms, self._fetch(key, start_ms), value, time_ms, headers)
+
+
+def window_lookup(store: Window[Any, Any] | Session[Any, Any], pending: str | None) -> MakeLookup:
+    """Return what finds the windows of *store* that have come out: none that is *pending* still."""
+    is_session, serde = isinstance(store, Session), key_serde(store)
+
+    def make(task: TaskServices) -> Lookup:
+        kept = task.store(store.name)
+        queue = None if pending is None else task.time_queue(pending)
+
+        def look(key: Windowed[Any]) -> TimestampedValue[Any] | None:
+            inner, start_ms, end_ms = key.key, key.start_ms, key.end_ms
+            if is_session:
+                aggregate = kept.fetch_session(inner, start_ms, end_ms)
+                found = None if aggregate is None else TimestampedValue(aggregate, end_ms)
+                queued_ms, name = end_ms, time_bytes(start_ms)
+            else:
+                found = kept.fetch(inner, start_ms)
+                queued_ms, name = start_ms, b""
+            if found is None or queue is None:
+                return found
+            return found if queue.get(queued_ms, name + serde.encode(inner)) is None else None
+
+        return look
+
+    return make
