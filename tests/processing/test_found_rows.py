@@ -129,3 +129,18 @@ def test_a_join_finds_no_window_before_it_is_closed(
     assert [pair for start, pair in found if start == first] == [wanted]
     assert total == sum(sum(pair) for _, pair in found)
     assert len({start for start, _ in found}) == len(found)
+
+
+@pytest.mark.spec("PRC-83", "TTL-1")
+def test_a_row_that_has_expired_was_none() -> None:
+    """Nothing is told of its end, so an aggregate keeps it: see the caveats."""
+    made = Topology("t")
+    store = ss.TimestampedKeyValue("kept", key=ss.utf8, value=ss.int64, ttl_ms=10)
+    made.table(LEFT, store).group_by(lambda _: "all", key_serde=ss.utf8, value_serde=ss.int64).sum(
+        "value", _store("sums")
+    ).to(SUMS)
+    with made.test() as driver:
+        for key, value, time_ms in (("a", 5, 1), ("b", 1, 50), ("a", 7, 60), ("a", 9, 61)):
+            driver.topic("left").pipe(value, key=key, time_ms=time_ms)
+
+        assert [row.value for row in driver.topic("sums").read_all()] == [5, 6, 13, 15]
