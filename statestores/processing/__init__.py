@@ -35,7 +35,7 @@ from statestores.processing.dsl.topology import Topology
 from statestores.processing.dsl.windowed import WindowedStream
 from statestores.processing.error_policy import DeadLetter, ErrorPolicy
 from statestores.processing.processor import Context, Processor
-from statestores.processing.record import Headers, RawRecord, Record, Windowed
+from statestores.processing.record import Headers, RawRecord, Record
 from statestores.processing.serdes import windowed
 from statestores.processing.topic import Topic
 from statestores.processing.topology import Graph, SubTopology, check_upgrade, describe
@@ -48,6 +48,7 @@ from statestores.processing.windows import (
     tumbling,
     updates,
 )
+from statestores.serdes.windowed_serde import Windowed
 
 if TYPE_CHECKING:
     from statestores.processing.local import LocalRunner, LocalTopics, run

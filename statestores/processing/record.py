@@ -70,17 +70,3 @@ RawRecord: TypeAlias = Record[bytes | None, bytes | None]
 
 RecordFields: TypeAlias = tuple[bytes | None, bytes | None, int, Headers]
 """Key, value, time and headers of a `RawRecord`, which is one of these itself."""
-
-
-class Windowed(NamedTuple, Generic[K]):
-    """The key of a windowed result: a key and the window that the result is of."""
-
-    key: K
-    """The key of the records in the window."""
-
-    start_ms: int
-    """When the window starts, inclusive."""
-
-    end_ms: int
-    """When it ends: exclusive for tumbling and hopping windows, inclusive for sliding windows and
-    sessions."""

@@ -7,11 +7,12 @@ import struct
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from struct import Struct
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from statestores.errors import CapabilityNotSupportedError, SerializationError
 from statestores.processing.change import Change
-from statestores.processing.record import Headers, Record, Windowed
+from statestores.processing.record import Headers, Record
+from statestores.serdes.windowed_serde import WindowedSerde
 from statestores.spi import Serde
 
 K = TypeVar("K")
@@ -42,36 +43,6 @@ class _WithoutColumns(ABC):
     def arrow_type(self) -> Any:
         """Refuse: there is no type of a column."""
         raise CapabilityNotSupportedError(f"{self.name!r} has no columns; decode value by value")
-
-
-@dataclass(frozen=True)
-class WindowedSerde(_WithoutColumns, Generic[K]):
-    """A key in front of the start and the end of its window."""
-
-    inner: Serde[K]
-    """The serde of the key."""
-
-    sorted = False
-
-    @property
-    def name(self) -> str:
-        """The name in stored form."""
-        return f"windowed-{self.inner.name}"
-
-    def encode(self, value: Windowed[K]) -> bytes:
-        """Return the bytes of the key, of the start and of the end."""
-        if not isinstance(value, Windowed):
-            raise SerializationError(
-                f"a windowed key is a statestores.processing.Windowed, got {value!r}; give the "
-                "topic the serde of the key itself"
-            )
-        return self.inner.encode(value.key) + _WINDOW.pack(value.start_ms, value.end_ms)
-
-    def decode(self, data: bytes) -> Windowed[K]:
-        """Return the key and its window."""
-        if len(data) < _WINDOW.size:
-            raise SerializationError(f"{data!r} is no windowed key: it has no two times")
-        return Windowed(self.inner.decode(data[:-16]), *_WINDOW.unpack_from(data, len(data) - 16))
 
 
 def windowed(key: Serde[K]) -> WindowedSerde[K]:

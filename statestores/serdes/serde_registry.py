@@ -17,6 +17,7 @@ from statestores.serdes.rows.sorted_row_serde import SORTED_ROWS, sorted_row_by_
 from statestores.serdes.stamped_serde import STAMPED, StampedSerde
 from statestores.serdes.utf8_serde import utf8
 from statestores.serdes.uuid_serde import uuid
+from statestores.serdes.windowed_serde import WINDOWED, WindowedSerde
 from statestores.spi.serde import Serde
 
 AVRO: Final = "avro:"
@@ -62,6 +63,8 @@ def serde_by_name(name: str) -> Serde[Any]:
     found = _registered.get(name)
     if found is None and name.startswith(STAMPED):
         return StampedSerde(serde_by_name(name.removeprefix(STAMPED)))
+    if found is None and name.startswith(WINDOWED):
+        return WindowedSerde(serde_by_name(name.removeprefix(WINDOWED)))
     if found is None and name.startswith(LISTS):
         return ListSerde(serde_by_name(name.removeprefix(LISTS)))
     if found is None and name.startswith(ROWS):

@@ -1,5 +1,7 @@
 """Serdes that a topology writes by itself, found by whoever opens its state."""
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -8,6 +10,16 @@ from statestores.errors import (
     CapabilityNotSupportedError,
     InvalidArgumentError,
     SerializationError,
+)
+from statestores.processing import (
+    LocalTopics,
+    Record,
+    Topic,
+    Topology,
+    Windowed,
+    run,
+    tumbling,
+    windowed,
 )
 from statestores.serdes import serde_by_name
 from statestores.serdes.mean_serde import Mean
@@ -34,6 +46,19 @@ from statestores_conformance.many_cases import for_each
             "stamped-mean",
             [TimestampedValue(Mean(0.5, 1), 9)],
             [{"value": {"total": 0.5, "values": 1}, "timestamp_ms": 9}],
+        ),
+        (
+            "windowed-utf8",
+            [Windowed("ü", 10, 20), Windowed("", 0, 1)],
+            [
+                {"key": "ü", "start_ms": 10, "end_ms": 20},
+                {"key": "", "start_ms": 0, "end_ms": 1},
+            ],
+        ),
+        (
+            "windowed-windowed-int64",
+            [Windowed(Windowed(7, 1, 2), 3, 4)],
+            [{"key": {"key": 7, "start_ms": 1, "end_ms": 2}, "start_ms": 3, "end_ms": 4}],
         ),
     ],
 )
@@ -67,3 +92,34 @@ def test_what_is_stamped_has_a_serde_that_is_known() -> None:
         serde_by_name("stamped-unknown")
     assert serde_by_name("stamped-int64") == serde_by_name("stamped-int64")
     assert ss.utf8 == serde_by_name("utf8")
+
+
+@pytest.mark.spec("PRC-91")
+@pytest.mark.usefixtures("no_descriptor_leaks")
+def test_a_state_with_rows_by_window_can_be_opened(tmp_path: Path) -> None:
+    """A run left a state that nobody could open, itself included: a damaged `statestores.json`.
+
+    Nothing found the serde of windowed keys by its name; a mapping of windows that is kept, a join
+    of them by a foreign key, or one with itself has it as the serde of its keys.
+    """
+    lines = Topic("lines", key=ss.utf8, value=ss.int64)
+    kept = ss.KeyValue("kept", key=windowed(ss.utf8), value=ss.int64)
+    minutes = ss.Window("minutes", retention_ms=100, window_size_ms=10, key=ss.utf8, value=ss.int64)
+    made = Topology("t")
+    counts = made.stream(lines).group_by_key().window(tumbling(10)).count(minutes)
+    counts.map_values(lambda value: value + 1, kept)
+    with LocalTopics(tmp_path / "topics") as topics:
+        topics.topic(lines).append([Record("a", 1, 1), Record("a", 1, 2), Record("b", 1, 15)])
+    for _ in range(2):
+        run(
+            made,
+            state=tmp_path / "state",
+            topics=tmp_path / "topics",
+            until="idle",
+            backend="sqlite",
+        )
+    root = ss.StateRoot.open(tmp_path / "state")
+    with ss.open_logged_store(root, "kept", 0) as logged:
+        rows = [(key, row.value) for key, row in logged.store.range()]
+
+    assert rows == [(Windowed("a", 0, 10), 3), (Windowed("b", 10, 20), 2)]

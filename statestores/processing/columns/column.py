@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from statestores.processing.record import Windowed
-from statestores.processing.serdes import WindowedSerde
 from statestores.serdes import float64, int64, int64_sorted, raw, utf8
+from statestores.serdes.windowed_serde import Windowed, WindowedSerde
 from statestores.spi import Serde
 
 Numbers = npt.NDArray[np.int64]

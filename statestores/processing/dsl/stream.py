@@ -16,10 +16,10 @@ from statestores.processing.operators.ends import Sink
 from statestores.processing.operators.operator import Pass
 from statestores.processing.operators.stream_stream import JoinWindow
 from statestores.processing.record import Record
-from statestores.processing.serdes import WindowedSerde
 from statestores.processing.stores import AnyKeyValue
 from statestores.processing.topic import Topic
 from statestores.serdes import float64, int64, int64_sorted, json, msgpack, raw, utf8
+from statestores.serdes.windowed_serde import WindowedSerde
 from statestores.spi import Serde, Versioned
 
 K = TypeVar("K")

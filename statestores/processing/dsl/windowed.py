@@ -14,8 +14,6 @@ from statestores.processing.operators.sessions import SessionWindowed
 from statestores.processing.operators.sliding import SlidingWindowed
 from statestores.processing.operators.tables import result_lookup
 from statestores.processing.operators.windowed import TimeWindowed, window_lookup
-from statestores.processing.record import Windowed
-from statestores.processing.serdes import WindowedSerde
 from statestores.processing.stores import (
     key_serde,
     session_store,
@@ -31,6 +29,7 @@ from statestores.processing.windows import (
     updates,
 )
 from statestores.serdes.mean_serde import MEANS
+from statestores.serdes.windowed_serde import Windowed, WindowedSerde
 from statestores.spi import KeyValue, Session, Window
 
 K = TypeVar("K")

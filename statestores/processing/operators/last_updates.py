@@ -13,10 +13,10 @@ from statestores.processing.operators.stateless import MapValues
 from statestores.processing.operators.table_joins import TableStore
 from statestores.processing.operators.tables import TableMapValues, ToStream
 from statestores.processing.operators.windowed import WindowedOperator
-from statestores.processing.serdes import WindowedSerde
 from statestores.processing.stores import key_serde, value_serde
 from statestores.processing.topology import Node
 from statestores.serdes.stamped_serde import StampedSerde
+from statestores.serdes.windowed_serde import WindowedSerde
 from statestores.spi import Serde
 
 _CANNOT_TELL = (Pass, ToStream, TableStore, TableMapValues, MapValues)

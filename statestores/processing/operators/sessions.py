@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any, cast
 from statestores.processing.change import Change
 from statestores.processing.operators.operator import TaskServices
 from statestores.processing.operators.windowed import WindowedOperator
-from statestores.processing.record import Record, Windowed
+from statestores.processing.record import Record
 from statestores.processing.serdes import time_bytes
 from statestores.processing.stores import value_serde
 from statestores.processing.windows import SessionWindows
 from statestores.serdes import float64, int64, int64_sorted, raw, utf8
+from statestores.serdes.windowed_serde import Windowed
 from statestores.spi import SessionRecord
 
 if TYPE_CHECKING:

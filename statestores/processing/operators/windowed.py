@@ -7,11 +7,12 @@ from statestores.processing.change import Change
 from statestores.processing.operators.fold import Fold
 from statestores.processing.operators.operator import Operator, TaskServices
 from statestores.processing.operators.tables import Lookup, MakeLookup
-from statestores.processing.record import Headers, Record, Windowed
+from statestores.processing.record import Headers, Record
 from statestores.processing.serdes import time_bytes
 from statestores.processing.stores import key_serde
 from statestores.processing.windows import Emission, SlidingWindows, TimeWindows, Windows
 from statestores.serdes import raw
+from statestores.serdes.windowed_serde import Windowed
 from statestores.spi import Session, TimestampedValue, Window
 
 

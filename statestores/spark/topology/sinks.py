@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from statestores.errors import CapabilityNotSupportedError
 from statestores.processing.record_rows import headers_of
-from statestores.processing.serdes import WindowedSerde
 from statestores.processing.topic import Topic
+from statestores.serdes.windowed_serde import WindowedSerde
 from statestores.spi import Serde
 
 if TYPE_CHECKING:
