@@ -65,10 +65,12 @@ class SlidingWindowed(StampedWindows):
             start_ms = previous_ms + 1
             if start_ms not in starts and start_ms + size_ms >= time_ms:
                 self._update(key, start_ms, None, headers)
+                starts.add(start_ms)
         if not has_own:
-            in_reach = previous_ms is not None and time_ms - size_ms <= previous_ms
+            own_ms = time_ms - size_ms
+            in_reach = previous_ms is not None and own_ms <= previous_ms
             inherited = before if in_reach else None
-            self._make(key, time_ms - size_ms, inherited, headers)
+            self._make(key, own_ms, inherited, headers, is_there=own_ms in starts)
         if time_ms + 1 not in starts:
             self._make_right(key, time_ms, after, headers)
 
@@ -111,9 +113,23 @@ class SlidingWindowed(StampedWindows):
             self.update(key, start_ms, stored, self._value, self._item.time_ms, headers)
 
     def _make(
-        self, key: Any, start_ms: int, inherited: TimestampedValue[Any] | None, headers: Headers
+        self,
+        key: Any,
+        start_ms: int,
+        inherited: TimestampedValue[Any] | None,
+        headers: Headers,
+        *,
+        is_there: bool,
     ) -> None:
-        """Make the window that ends with the record; it begins with what is in reach before."""
+        """Make the window that ends with the record; it begins with what is in reach before.
+
+        One that *is_there* was made as that after the record before. It comes out again, as in
+        Kafka Streams, and says that it was so.
+        """
+        made = self._fetch(key, start_ms) if is_there else None
+        if made is not None:
+            self.keep(key, start_ms, made[0], made[0], made[1] or 0, headers)
+            return
         if inherited is None:
             self._update(key, start_ms, None, headers)
         elif self.windows.closes_after_ms(start_ms + self._size_ms) < self._now_ms:
