@@ -228,15 +228,52 @@ def test_a_failure_that_is_no_records_stops_sources_and_sinks(tmp_path: Path) ->
     assert (done.dropped, sorted(row["n"] for row in seen)) == (0, [0, 1, 2])
 
 
+class _TextsWithoutColumns:
+    """A serde of a user's that reads and writes value by value."""
+
+    name = "texts-without-columns"
+    sorted = False
+
+    def encode(self, value: str) -> bytes:
+        return ss.utf8.encode(value)
+
+    def decode(self, data: bytes) -> str:
+        return ss.utf8.decode(data)
+
+    def encode_array(self, values: Any) -> Any:
+        raise CapabilityNotSupportedError("no columns")
+
+    decode_array = encode_array
+
+    def arrow_type(self) -> Any:
+        raise CapabilityNotSupportedError("no columns")
+
+
+def _counted(key: Any) -> Topology:
+    made = Topology("windows")
+    kept = ss.Window("w", retention_ms=10, window_size_ms=10, key=ss.utf8, value=ss.int64)
+    made.stream(IN).group_by_key().window(tumbling(10)).count(kept).to(
+        Topic("out", key=ss.processing.windowed(key), value=ss.int64)
+    )
+    return made
+
+
+@pytest.mark.spec("PRC-64", "PRC-91")
+def test_keys_of_windows_are_structs(tmp_path: Path) -> None:
+    """They were refused."""
+    _append(tmp_path, _records(0, 1))
+    _run(tmp_path, ParquetSink(tmp_path / "files"), _counted(ss.utf8))
+
+    assert [row["key"] for row in _rows(tmp_path / "files")] == [
+        {"key": "k0", "start_ms": 0, "end_ms": 10}
+    ]
+
+
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     """Each with the next step; a directory that is a file, too."""
     (tmp_path / "file").touch()
     _append(tmp_path, _records(0, 1))
-    made = Topology("windows")
-    kept = ss.Window("w", retention_ms=10, window_size_ms=10, key=ss.utf8, value=ss.int64)
-    made.stream(IN).group_by_key().window(tumbling(10)).count(kept).to(
-        Topic("out", key=ss.processing.windowed(ss.utf8), value=ss.int64)
-    )
+    made = _counted(_TextsWithoutColumns())
     refused: list[tuple[type[Exception], str, Any, Topology | None]] = [
         (InvalidTypeError, "must be a ParquetSink", print, None),
         (InvalidTypeError, "takes a function", AtLeastOnce(7), None),  # type: ignore[arg-type]
