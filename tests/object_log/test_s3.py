@@ -30,10 +30,12 @@ from statestores.storage import Outcome
 from statestores.verification import verify
 
 _SOAK = os.environ.get("STATESTORES_SOAK") == "1"
-KILLS = 60 if _SOAK else 3
+KILLS = 150 if _SOAK else 3
 KEYS = 7
 ROWS = 2_000 if _SOAK else 60
-RACES = 40 if _SOAK else 2
+RACES = 200 if _SOAK else 2
+CHANCES = 10 if _SOAK else 1
+"""Of each fault. With three lives for each of them, races and kills, a soak is 500 runs."""
 _PROGRAM = Path(__file__).parent / "kit" / "s3_writer.py"
 
 pytestmark = pytest.mark.timeout(3600 if _SOAK else 300)
@@ -130,14 +132,18 @@ def test_a_way_that_fails_now_and_then(
 ) -> None:
     """Puts that happened and were denied, answers that were lost or ended early: each row once."""
     for fault in ("refuse", "forget", "hang up", "slow", "truncate"):
-        with subtests.test(fault):
-            fail_now_and_then(server.bucket(), proxy, tmp_path / fault, fault)
+        for number in range(CHANCES):
+            with subtests.test(fault, number=number):
+                place = tmp_path / fault / str(number)
+                fail_now_and_then(server.bucket(), proxy, place, fault, number)
 
 
-def fail_now_and_then(bucket: Bucket, proxy: FaultyProxy, tmp_path: Path, fault: str) -> None:
+def fail_now_and_then(
+    bucket: Bucket, proxy: FaultyProxy, tmp_path: Path, fault: str, seed: int
+) -> None:
     """Count in three lives while one request in four goes wrong."""
     make(bucket)
-    chance = random.Random(fault)
+    chance = random.Random(f"{fault} {seed}")
     done, said = 0, []
     for life in range(3):
         proxy.fault = lambda method, path: fault if chance.random() < 0.25 else None
