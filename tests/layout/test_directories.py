@@ -1,7 +1,6 @@
-"""The files of a partition and of a state root, and stores of old that keep opening."""
+"""The files of a partition, and stores of old that keep opening."""
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -348,121 +347,6 @@ def test_opening_what_is_not_there_creates_nothing(tmp_path: Path) -> None:
         ss.open_existing(tmp_path / "nothing")
 
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.spec("LAY-11")
-def test_a_state_root_says_what_its_stores_are(tmp_path: Path) -> None:
-    """Specification and partition count are in one file, and every opening reads them from it."""
-    rates = ss.Versioned("rates", history_retention_ms=5, key=ss.utf8)
-    ss.StateRoot.create(tmp_path).add_store(rates, partitions=4)
-
-    said = json.loads((tmp_path / "statestores.json").read_bytes())
-    assert re.fullmatch("[0-9a-f]{8}", said.pop("crc32"))
-    assert said == {
-        "format": 1,
-        "stores": {"rates": {"partitions": 4, "specification": rates.describe()}},
-    }
-    entry = ss.StateRoot.open(tmp_path).store()
-    assert (entry.specification, entry.partitions) == (rates, 4)
-
-
-@pytest.mark.spec("LAY-11")
-def test_a_flipped_bit_does_not_change_what_a_store_is(tmp_path: Path) -> None:
-    """One bit made ``"ttl_ms": 0`` a 1, and what a store held was gone at its next opening.
-
-    It was still JSON, as one flipped bit of thirty was, with another number of partitions,
-    partitioner or retention. The file has a checksum now, and all of them are refused by its name.
-    """
-    root = ss.StateRoot.create(tmp_path)
-    root.add_store(ss.TimestampedKeyValue("times"), partitions=2)
-    root.add_store(ss.Window("wins", retention_ms=9_000, window_size_ms=10), partitions=1)
-    file = tmp_path / "statestores.json"
-    whole, stores = file.read_bytes(), root.stores
-    told = []
-    for number in range(0, 8 * len(whole), 5):  # every bit of a byte, in turn
-        place, bit = divmod(number, 8)
-        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
-        try:
-            assert ss.StateRoot.open(tmp_path).stores == stores
-        except (StoreCorruptedError, UnsupportedFormatError) as error:
-            told.append(str(error))
-
-    assert all(str(file) in text for text in told)
-    assert any("does not have the checksum" in text for text in told)
-
-
-@pytest.mark.spec("LAY-11")
-def test_a_state_root_of_an_earlier_release_has_no_checksum(tmp_path: Path) -> None:
-    """It is read as it is, and gets one with the next store.
-
-    So is one from which it was removed, as the error advises.
-    """
-    root = ss.StateRoot.create(tmp_path)
-    root.add_store(ss.KeyValue("counts"), partitions=2)
-    file = tmp_path / "statestores.json"
-    document = json.loads(file.read_bytes())
-    del document["crc32"]
-    document["stores"]["counts"]["partitions"] = 3
-    file.write_text(json.dumps(document))
-    edited = ss.StateRoot.open(tmp_path)
-    edited.add_store(ss.KeyValue("others"), partitions=1)
-
-    assert edited.store("counts").partitions == 3
-    assert "crc32" in json.loads(file.read_bytes())
-    assert ss.StateRoot.open(tmp_path).stores == edited.stores
-
-
-@pytest.mark.spec("LAY-11")
-@pytest.mark.parametrize("inside", ["counts", "counts/0", "link"])
-def test_a_state_root_is_not_made_inside_a_store(tmp_path: Path, inside: str) -> None:
-    """An import into `state/counts` made a state root there, with a store `counts` of its own.
-
-    From then on whoever gave `state/counts`, to look at the store, was shown the inner one.
-    """
-    ss.StateRoot.create(tmp_path / "state").add_store(ss.KeyValue("counts"), partitions=1)
-    (tmp_path / "state" / "counts").mkdir()
-    (tmp_path / "state" / "link").symlink_to("counts")
-
-    with pytest.raises(StoreMismatchError, match=r"belongs to the store 'counts'.*give"):
-        ss.StateRoot.create(tmp_path / "state" / inside)
-    assert list((tmp_path / "state" / "counts").iterdir()) == []
-    ss.StateRoot.create(tmp_path / "state" / "others").add_store(ss.KeyValue("a"), partitions=1)
-
-
-@pytest.mark.spec("LAY-11")
-def test_a_store_is_not_added_differently(tmp_path: Path) -> None:
-    """Neither its partitions nor its specification change under those who read it."""
-    root = ss.StateRoot.create(tmp_path)
-    root.add_store(ss.KeyValue("counts"), partitions=4)
-    root.add_store(ss.KeyValue("counts"), partitions=4)
-
-    with pytest.raises(StoreMismatchError, match="has 4 partitions, expected 5"):
-        root.add_store(ss.KeyValue("counts"), partitions=5)
-    with pytest.raises(StoreMismatchError, match="key is 'bytes', expected 'utf8'"):
-        root.add_store(ss.KeyValue("counts", key=ss.utf8), partitions=4)
-
-
-@pytest.mark.spec("LAY-11")
-@pytest.mark.parametrize(
-    ("content", "error"),
-    [
-        ("{", StoreCorruptedError),
-        ('{"format": 1}', StoreCorruptedError),
-        ('{"format": 1, "stores": {"s": {}}}', StoreCorruptedError),
-        ('{"format": 1, "stores": {"s": {"specification": 3}}}', StoreCorruptedError),
-        ('{"format": 9, "stores": {}}', UnsupportedFormatError),
-    ],
-)
-def test_a_state_root_that_cannot_be_read_is_refused(
-    tmp_path: Path, content: str, error: type[Exception]
-) -> None:
-    """Nothing is taken for an empty root, and nothing overwritten."""
-    (tmp_path / "statestores.json").write_text(content)
-
-    for attempt in (ss.StateRoot.open, ss.StateRoot.create):
-        with pytest.raises(error):
-            attempt(tmp_path)
-    assert (tmp_path / "statestores.json").read_text() == content
 
 
 @pytest.mark.spec("LAY-18")
