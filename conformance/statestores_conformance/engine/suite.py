@@ -17,6 +17,7 @@ from statestores_conformance.engine.lifecycle.closing import EngineClosingTests
 from statestores_conformance.engine.lifecycle.locks import EngineLockTests, EngineOpeningTests
 from statestores_conformance.engine.lifecycle.options import EngineOptionTests
 from statestores_conformance.engine.lifecycle.paths import EnginePathTests
+from statestores_conformance.engine.lifecycle.unclosed import EngineUnclosedTests
 from statestores_conformance.engine.reading.many_rows import EngineManyRowsTests
 from statestores_conformance.engine.reading.reads import (
     EngineOrderTests,
@@ -57,6 +58,7 @@ class EngineTests:
     TestReopening = EngineReopeningTests
     TestSnapshots = EngineSnapshotTests
     TestClosing = EngineClosingTests
+    TestUnclosed = EngineUnclosedTests
     TestThreads = EngineThreadTests
     TestCapabilities = EngineCapabilityTests
     TestDurability = EngineDurabilityTests

@@ -34,6 +34,7 @@ _VALUE_BYTES = 400
 """The length of the one value of a batch, of which nothing can be left out: it is random."""
 _LONGEST_WAIT_S = 20.0
 """Nobody comes to a pipe sooner, so that no slow opening is taken for one that waits."""
+_NONSENSE = b"\xa5" * 4096
 _TOLD_BY = 16
 """So many bytes of a value in a file, and the file has it."""
 
@@ -164,6 +165,40 @@ class ReplacedFileTests(EngineFixtures):
                 found = damaged.content_or_error(open_engine)
 
                 assert found == life.states[-1] or isinstance(found, StoreCorruptedError), damaged
+
+    @pytest.mark.spec("ENG-48")
+    def test_a_file_that_was_lost_after_a_long_read_is_never_a_hole(
+        self, engines: Engines, checking: Engine, open_engine: OpenEngine, tmp_path: Path
+    ) -> None:
+        """Somebody read what was there before, when the first batch of this life was applied."""
+        checking.apply({b"first": b"v"}, durability_of(checking))
+        checking.close()
+        engine = engines.open()
+        with engine.snapshot() as snapshot:
+            assert snapshot.get(b"first") == b"v"
+            engine.apply({b"second": b"v"}, durability_of(engine))
+        engine.apply({b"third": b"v"}, durability_of(engine))
+        content = pairs_of(engine)
+        left = shutil.copytree(engines.path(), tmp_path / "left")
+        for damaged in _copies(left, "lost", tmp_path):
+            damaged.file.unlink()
+            found = damaged.content_or_error(open_engine)
+
+            assert found == content or isinstance(found, StoreCorruptedError), damaged
+
+    @pytest.mark.spec("ENG-14", "ENG-28")
+    def test_nonsense_without_a_file_is_our_error(
+        self, engines: Engines, checking: Engine, open_engine: OpenEngine, tmp_path: Path
+    ) -> None:
+        """One file of a dead process is gone, and none of the others can be read."""
+        checking.apply({b"k": b"v"}, durability_of(checking))
+        left = shutil.copytree(engines.path(), tmp_path / "left")
+        for damaged in _copies(left, "all but", tmp_path):
+            damaged.file.unlink()
+            for name in bytes_of(damaged.directory):
+                (damaged.directory / name).write_bytes(_NONSENSE)
+
+            assert isinstance(damaged.content_or_error(open_engine), StateStoreError), damaged
 
     @pytest.mark.spec("ENG-47", "ENG-28")
     def test_a_file_that_is_put_back_is_read(

@@ -39,6 +39,8 @@ _BEFORE = [(b"before-%02d" % number, b"v" * 100) for number in range(20)]
 _HURRIED = {b"hurried": b"h"}
 _SMALL = {b"small": b"s"}
 _LARGE = {b"large-%d" % number: b"%d" % number * 40_000 for number in range(3)}
+_MUCH = {b"much-%03d" % number: b"m" * 50_000 for number in range(70)}
+"""More than some engines leave in a log."""
 _AFTER = {b"after": b"a"}
 _OWING = "one pair after one that waited for nothing"
 _WRITTEN: dict[str, dict[bytes, bytes | None]] = {
@@ -189,6 +191,39 @@ class EngineShortageTests(EngineFixtures):
                 assert pairs_of(again) == _BEFORE
             if not life.failures:
                 break
+
+    @pytest.mark.spec("ENG-8", "ENG-10", "ENG-15", "ENG-18", "ENG-19", "ENG-28")
+    @for_each(("last", "room"), [(_HURRIED, 0), (_MUCH, 0), (_HURRIED, _SIZES[-1])])
+    def test_a_close_without_room_loses_nothing(
+        self,
+        persistent_engine: Engine,
+        open_engine: OpenEngine,
+        tmp_path: Path,
+        last: dict[bytes, bytes],
+        room: int,
+    ) -> None:
+        """Whether the last batch is in a log alone, or so long that a log was moved for it.
+
+        Closing again, when there is room, finishes it or does nothing: where the directory was by
+        then moved away, nothing comes.
+        """
+        path, moved = tmp_path / f"{room}, {len(last)}", tmp_path / f"{room}, {len(last)}, moved"
+        engine = open_engine(path)
+        engine.apply(dict(_BEFORE), durability_of(engine))
+        engine.apply(dict(last), Durability.PROCESS_CRASH)
+        with file_size(room):
+            _Life(must={}).attempt(engine.close)
+        engine.close()
+
+        assert open_files_below(path) == []
+        path.rename(moved)
+        path.mkdir()
+        engine.close()
+        assert list(path.iterdir()) == []
+        for content in (dict(_BEFORE) | last, dict(_BEFORE) | last | _AFTER):
+            with open_engine(moved) as again:
+                assert dict(pairs_of(again)) == content
+                again.apply(dict(_AFTER), durability_of(again))
 
     @pytest.mark.spec("ENG-7", "ENG-8", "ENG-28", "ENG-39")
     def test_a_failed_wait_for_the_disk_leaves_what_was_said(
