@@ -29,6 +29,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tools"))
 # isort: split
 import short_reports
 from long_runs import IS_LONG, IS_SOAK, LEFT_OUT, is_named, leave_out
+from open_files import DESCRIPTORS, open_files
 from short_collection import ShortCollection
 from spark_home import spark_home
 
@@ -140,8 +141,6 @@ _EXAMPLES = 100 if IS_LONG else 25
 """Of each random test: a quarter of Hypothesis's own number, since CI draws the same ones in every
 run. A long run draws as many as Hypothesis would, a soak run twenty times that, and the conformance
 suite over the built-in backends fewer than each (tests/conformance/conftest.py)."""
-
-_DESCRIPTORS = Path("/proc/self/fd")
 
 _FAILED = pytest.StashKey[bool]()
 _NUMBERS = itertools.count()
@@ -369,23 +368,10 @@ def no_descriptor_leaks() -> Iterator[None]:
     a file that only the garbage collector closes has not been closed. Sockets and pipes do not
     count; they belong to Spark and to subprocesses.
     """
-    if not _DESCRIPTORS.is_dir():
-        pytest.skip(f"open files can be listed only where there is {_DESCRIPTORS}")
-    before = _open_files()
+    if not DESCRIPTORS.is_dir():
+        pytest.skip(f"open files can be listed only where there is {DESCRIPTORS}")
+    before = open_files()
     yield
-    leaked = sorted(_open_files() - before)
+    leaked = sorted(open_files() - before)
 
     assert leaked == []
-
-
-def _open_files() -> set[tuple[str, str]]:
-    """Return descriptor and path of each file that this process has open."""
-    files = set()
-    for descriptor in os.listdir(_DESCRIPTORS):  # noqa: PTH208  # a thousand tests ask
-        try:
-            target = os.readlink(f"{_DESCRIPTORS}/{descriptor}")  # noqa: PTH115  # paths take six times as long
-        except FileNotFoundError:  # the descriptor of the listing itself
-            continue
-        if target.startswith("/") and not target.startswith(("/dev/", "/proc/")):
-            files.add((descriptor, target))
-    return files
