@@ -130,10 +130,10 @@ def _write(directory: Path, head: SegmentHead, frames: Iterator[Frame], choice: 
     try:
         merged = MergedFrames(output, head)
         merged.merge(frames, choice)
+        reach("compaction.written")
     except BaseException:
         output.discard()
         raise
-    reach("compaction.written")
     output.publish_or_discard()
     output.close()
     return merged.changes
