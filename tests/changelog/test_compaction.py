@@ -330,7 +330,14 @@ def test_nothing_to_compact_is_no_error(directory: Path, sealed: int) -> None:
         before = [path.read_bytes() for path in sorted(directory.glob("*.log"))]
         report = compact(log)
 
-        assert (report.first_offset, report.end_offset) == (0, 0)
+        assert report == CompactionReport(
+            first_offset=0,
+            end_offset=0,
+            changes_before=0,
+            changes_after=0,
+            bytes_before=0,
+            bytes_after=0,
+        )
         assert [path.read_bytes() for path in sorted(directory.glob("*.log"))] == before
 
 
@@ -444,8 +451,9 @@ def test_a_segment_that_goes_during_a_compaction_is_our_error(directory: Path) -
 
 
 def test_a_closed_log_is_not_compacted(directory: Path) -> None:
-    """The lock is gone, and somebody else may have it."""
+    """The lock is gone, and somebody else may have it: that comes before a wrong argument."""
     log = FileChangelog.create(directory, "key-value")
     log.close()
-    with pytest.raises(StoreClosedError):
-        compact(log)
+    for retention_ms in (None, -1):
+        with pytest.raises(StoreClosedError):
+            compact(log, history_retention_ms=retention_ms)

@@ -1,5 +1,8 @@
 """The end of a changelog that nobody writes to is not looked for again by each reader."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -97,3 +100,27 @@ def test_the_ends_that_are_longest_ago_are_forgotten(
 
     assert newest == 0
     assert sum(scans) > 0
+
+
+@pytest.mark.spec("ENG-43")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_forked_child_waits_for_no_thread_of_its_parent(tmp_path: Path) -> None:
+    """A thread of the parent was just asking for an end; the child would have waited for ever."""
+    program = """
+import os, signal, sys
+from statestores.changelog import ChangelogReader, FileChangelog, log_reader
+from statestores.changelog.segments import segment
+
+segment._SETTLED_NS = -1
+FileChangelog.create(sys.argv[1], "key-value").close()
+log_reader._settled_tails._lock.acquire()
+if not (child := os.fork()):
+    signal.alarm(30)
+    with ChangelogReader.open(sys.argv[1]) as reader:
+        os._exit(reader.end_offset)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "log")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+
+    assert done.stdout.split() == ["0"]

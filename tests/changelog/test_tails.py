@@ -1,0 +1,184 @@
+"""Where a log ends, and where its frames begin, for whoever reads on from there."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from small_log import NOSYNC, frames_in
+
+from statestores.changelog import ChangelogReader, FileChangelog, compact, log_reader
+from statestores.changelog.segments import tail as tail_module
+from statestores.changelog.segments.segment import Segment, StoredFrame
+from statestores.changelog.segments.segment_directory import SegmentListing, list_segments
+from statestores.changelog.segments.tail import FrameIndex, Tail
+from statestores.errors import StorageError, StoreClosedError
+from statestores.spi import Changes, Position, TopicPartition
+
+MEBIBYTE = 1024 * 1024
+
+
+def append(log: FileChangelog, count: int) -> None:
+    """Append *count* frames of one change, each of a key of its own."""
+    for _ in range(count):
+        log.append(Changes([b"%d" % log.end_offset], [b"v" * 50]), durability=NOSYNC)
+
+
+def test_an_index_tells_the_last_place_up_to_an_offset() -> None:
+    """And none for what comes before its first place: that would be read from too far on."""
+    index = FrameIndex()
+    for offset, start in ((5, 100), (6, 200), (7, 100 + MEBIBYTE), (9, 99 + 2 * MEBIBYTE)):
+        index.add(offset, start)
+
+    assert (index.offsets, index.starts) == ([5, 7], [100, 100 + MEBIBYTE])
+    assert index.before(4) is None
+    assert index.before(5) == index.before(6) == (5, 100)
+    assert index.before(7) == index.before(9) == (7, 100 + MEBIBYTE)
+
+
+def test_an_index_forgets_half_an_entry() -> None:
+    """An interrupt came between its two lists; from then on, they would not belong together."""
+    index = FrameIndex([5], [100, 100 + MEBIBYTE])
+    index.add(8, 7 + 2 * MEBIBYTE)
+
+    assert (index.offsets, index.starts) == ([5, 8], [100, 7 + 2 * MEBIBYTE])
+
+
+def test_a_copy_of_a_tail_goes_on_by_itself(segment: Path) -> None:
+    """It is equal, places included, and what is added to it is not added to the other."""
+    with Segment.open(segment) as opened:
+        tail = Tail.at_beginning(opened)
+        tail.advance(opened)
+    copy = tail.copy()
+
+    assert copy == tail
+    assert copy.index.before(0) == tail.index.before(0)
+    copy.index.add(6, MEBIBYTE * 5)
+    assert len(tail.index.offsets) == 1
+
+
+@pytest.mark.spec("LOG-10", "LOG-13")
+def test_a_frame_that_was_half_there_when_it_was_read_ahead_is_read_again(
+    segment: Path, ends: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer has completed it since: it is neither missing nor a torn tail."""
+    frame_at = Segment.frame_at
+
+    def half(opened: Segment, start: int, *, fresh: bool = False) -> StoredFrame | None:
+        is_half_there = start == ends[2] and not fresh
+        return None if is_half_there else frame_at(opened, start, fresh=fresh)
+
+    monkeypatch.setattr(Segment, "frame_at", half)
+    with Segment.open(segment) as opened:
+        tail = Tail.at_beginning(opened)
+        tail.advance(opened)
+
+    assert (tail.start, tail.end_offset, tail.torn) == (ends[3], 6, None)
+
+
+@pytest.mark.spec("LOG-11", "LOG-13")
+def test_a_frame_that_was_completed_during_the_search_is_read_from_the_file(
+    segment: Path, ends: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An intact one follows it: what was read ahead would make it damage."""
+    frame_at, looks = Segment.frame_at, []
+
+    def late(opened: Segment, start: int, *, fresh: bool = False) -> StoredFrame | None:
+        if start == ends[1]:
+            looks.append(fresh)
+            if len(looks) < 3 or not fresh:
+                return None
+        return frame_at(opened, start, fresh=fresh)
+
+    monkeypatch.setattr(Segment, "frame_at", late)
+    with Segment.open(segment) as opened:
+        tail = Tail.at_beginning(opened)
+        tail.advance(opened)
+
+    assert (tail.start, tail.end_offset, tail.torn) == (ends[3], 6, None)
+    assert len(looks) == 3
+
+
+@pytest.mark.spec("LOG-7")
+def test_a_clear_without_a_position_forgets_the_one_before(directory: Path) -> None:
+    """Whoever reads the log from its beginning has none then, as its writer has."""
+    with FileChangelog.create(directory, "key-value") as log:
+        log.append(Changes([b"k"], [b"v"]), position=Position({TopicPartition("clicks", 0): 7}))
+        log.append_clear()
+        with ChangelogReader.open(directory) as reader:
+            assert reader.position == log.position == Position()
+    with FileChangelog.open(directory, "key-value") as log:
+        assert log.position == Position()
+
+
+@pytest.mark.spec("LOG-19")
+@pytest.mark.parametrize("open_it", [None, ChangelogReader.open], ids=["writer", "reader"])
+def test_a_place_in_a_segment_that_was_replaced_is_not_looked_at(
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    open_it: Callable[[Path], ChangelogReader] | None,
+) -> None:
+    """The compacted one has the same name and offsets, and its frames are elsewhere."""
+    monkeypatch.setattr(tail_module, "_INDEX_BYTES", 1)
+    with FileChangelog.create(directory, "key-value") as log:
+        append(log, 6)
+        reader = log if open_it is None else open_it(directory)
+        frames = reader.read(4)
+        log.seal()
+        compact(log)
+
+        assert [list(frame.offsets) for frame in frames] == [[4, 5]]
+        reader.close()
+
+
+@pytest.mark.spec("LOG-13", "LOG-19")
+@pytest.mark.parametrize("sealed", [0, 1], ids=["replaced", "removed"])
+def test_a_reader_that_finds_the_last_segment_compacted_looks_again(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, sealed: int
+) -> None:
+    """It was the last one when the directory was listed; the end is where the log ends now."""
+    with FileChangelog.create(directory, "key-value") as log:
+        for _ in range(sealed):
+            append(log, 1)
+            log.seal()
+        append(log, 1)
+        stale = [list_segments(directory)]
+        log.seal()
+        compact(log)
+        append(log, 2)
+
+        def listing(path: Path) -> SegmentListing:
+            return stale.pop() if stale else list_segments(path)
+
+        monkeypatch.setattr(log_reader, "list_segments", listing)
+        with ChangelogReader.open(directory) as reader:
+            assert stale == []
+            assert reader.end_offset == log.end_offset == sealed + 3
+
+
+@pytest.mark.spec("LOG-13")
+def test_a_reader_of_a_log_that_never_holds_still_says_so(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends with an error, and not never."""
+    with FileChangelog.create(directory, "key-value") as log:
+        append(log, 1)
+        stale = list_segments(directory)
+        log.seal()
+        compact(log)
+        monkeypatch.setattr(log_reader, "list_segments", lambda _: stale)
+        with pytest.raises(StorageError, match="change faster than they can be read; try again"):
+            ChangelogReader.open(directory)
+
+
+def test_another_reader_is_open_when_the_first_is_closed(segment: Path) -> None:
+    """It is for another thread, of the same directory and kind; a closed one makes none."""
+    reader = ChangelogReader.open(segment.parent)
+    with reader.another() as other:
+        whole = frames_in(reader)
+        reader.close()
+
+        assert (reader.is_open, other.is_open) == (False, True)
+        assert (other.directory, other.store_kind) == (segment.parent, "key-value")
+        assert (frames_in(other), other.end_offset) == (whole, 6)
+    with pytest.raises(StoreClosedError, match="open another one"):
+        reader.another()
