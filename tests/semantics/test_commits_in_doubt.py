@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import statestores as ss
-from statestores.errors import CommitInDoubtError, StoreCorruptedError
+from statestores.errors import CommitInDoubtError, InvalidArgumentError, StoreCorruptedError
 from statestores.failpoints import arm, disarm
 from statestores.semantics import open_on_engine
 from statestores.semantics.every_kind.journal import Journal
@@ -50,15 +50,19 @@ class InDoubt(Journal):
         raise CommitInDoubtError("the disk failed")
 
 
-@pytest.mark.spec("ENG-39", "COM-9")
+@pytest.mark.spec("ENG-39", "COM-9", "COM-46")
 @pytest.mark.parametrize(
     "call",
     [
         lambda store: store.commit({}),
         lambda store: store.rollback(),
         lambda store: store.committed_offset(LOG),
+        lambda store: store.committed_offsets(),
+        lambda store: store.next_offset(LOG),
+        lambda store: store.clear_offsets(),
+        lambda store: store.truncate(),
     ],
-    ids=["commit", "rollback", "offset"],
+    ids=["commit", "rollback", "offset", "offsets", "next offset", "clear offsets", "truncate"],
 )
 def test_after_an_append_in_doubt_the_store_answers_nothing_about_commits(
     call: Callable[[Any], Any],
@@ -74,6 +78,33 @@ def test_after_an_append_in_doubt_the_store_answers_nothing_about_commits(
         with pytest.raises(CommitInDoubtError, match="nobody knows whether the last commit"):
             call(store)
         assert journal.appends == 1
+
+
+@pytest.mark.spec("COM-46", "LGS-12")
+def test_after_a_truncation_in_doubt_the_store_answers_nothing_about_commits() -> None:
+    """The changelog may have it, and what is committed next would come before or after it."""
+    with open_on_engine(MemoryEngine.open("unused"), ss.KeyValue("s")) as store:
+        store.attach_journal(InDoubt())
+        with pytest.raises(CommitInDoubtError, match="the disk failed"):
+            store.truncate()
+        calls: list[Callable[[], object]] = [
+            store.truncate,
+            store.rollback,
+            store.committed_offsets,
+            lambda: store.commit({}),
+        ]
+        for call in calls:
+            with pytest.raises(CommitInDoubtError, match="nobody knows whether the last commit"):
+                call()
+
+
+@pytest.mark.spec("LGS-13")
+def test_an_offset_of_the_input_is_refused_where_a_journal_has_the_only_one() -> None:
+    """The message says of which partition, and what to do instead."""
+    with open_on_engine(MemoryEngine.open("unused"), ss.KeyValue("s")) as store:
+        store.attach_journal(InDoubt())
+        with pytest.raises(InvalidArgumentError, match=r"got clicks-3: 7; .*advance_position"):
+            store.commit({TopicPartition("clicks", 3): 7})
 
 
 @pytest.mark.spec("COM-43")
