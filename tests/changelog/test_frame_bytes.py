@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 
 from statestores.changelog import ChangelogReader, Compression, FileChangelog, FrameKind
 from statestores.changelog.frame_bodies import BodyWriter, read_body
+from statestores.changelog.next_frame import frame_of
 from statestores.changelog.rows import KEY_VALUE_CHANGES
 from statestores.changelog.stored_position import (
     MalformedPositionError,
     pack_position,
     unpack_position,
 )
+from statestores.errors import InvalidArgumentError
 from statestores.spi import Changes, Position, TopicPartition
 from statestores_conformance.many_cases import for_each
 
@@ -206,3 +208,23 @@ def batch_address(body: pa.Buffer) -> int:
     """Return where the bytes of the keys of *body* are in memory once it has been read."""
     batch, _ = read_body(body, KEY_VALUE_CHANGES, has_offsets=False)
     return int(batch.column(0).buffers()[2].address)
+
+
+def test_a_body_may_be_as_long_as_its_field_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not a byte longer."""
+    monkeypatch.setattr("statestores.changelog.next_frame.MAX_BODY_BYTES", 10)
+
+    assert frame_of(FrameKind.CHANGES, 1, bytes(10), Position(), 0, 0).header.body_bytes == 10
+    with pytest.raises(InvalidArgumentError, match="at most 10 bytes, got 11"):
+        frame_of(FrameKind.CHANGES, 1, bytes(11), Position(), 0, 0)
+
+
+@pytest.mark.spec("LOG-1")
+@pytest.mark.parametrize(("count", "last"), [(0, 7), (1, 7), (2, 8), (5, 11)])
+def test_a_frame_takes_an_offset_for_each_change_and_at_least_one(count: int, last: int) -> None:
+    """Also the one of no change; and all of its pieces together are what it says of its size."""
+    frame = frame_of(FrameKind.CHANGES, count, b"body", Position(), 7, 0)
+
+    assert (frame.header.base_offset, frame.header.last_offset) == (7, last)
+    assert frame.stored() == b"".join(bytes(piece) for piece in frame.pieces())
+    assert len(frame.stored()) == frame.header.frame_bytes

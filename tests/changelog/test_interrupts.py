@@ -119,6 +119,8 @@ def test_an_interrupted_append_leaves_no_frame(directory: Path, name: str) -> No
         assert log.end_offset == 1
         assert log.append(one(1)) == OffsetRange(1, 1)
         assert read_anew(directory) == [(0, b"0"), (1, b"1")]
+        with ChangelogReader.open(directory) as reader:
+            assert reader.torn_tail is None
 
 
 @pytest.mark.spec("LOG-15", "LOG-20")

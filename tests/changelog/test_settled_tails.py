@@ -95,6 +95,7 @@ def test_the_ends_that_are_longest_ago_are_forgotten(
         ends(directory)
     scans.clear()
     ends(directories[2])
+    ends(directories[1])
     newest = sum(scans)
     ends(directories[0])
 

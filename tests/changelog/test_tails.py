@@ -1,20 +1,39 @@
 """Where a log ends, and where its frames begin, for whoever reads on from there."""
 
+import errno
+import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from small_log import NOSYNC, frames_in
 
-from statestores.changelog import ChangelogReader, FileChangelog, compact, log_reader
+from statestores.changelog import (
+    ChangelogOptions,
+    ChangelogReader,
+    Compression,
+    FileChangelog,
+    compact,
+    log_reader,
+    range_reading,
+)
 from statestores.changelog.segments import tail as tail_module
+from statestores.changelog.segments.active_segment import ActiveSegment
 from statestores.changelog.segments.segment import Segment, StoredFrame
 from statestores.changelog.segments.segment_directory import SegmentListing, list_segments
+from statestores.changelog.segments.segment_head import SegmentHead
 from statestores.changelog.segments.tail import FrameIndex, Tail
-from statestores.errors import StorageError, StoreClosedError
+from statestores.errors import (
+    ChangelogCorruptedError,
+    OffsetOutOfRangeError,
+    StorageError,
+    StoreClosedError,
+)
 from statestores.spi import Changes, Position, TopicPartition
 
 MEBIBYTE = 1024 * 1024
+SMALL = ChangelogOptions(segment_bytes=1)
 
 
 def append(log: FileChangelog, count: int) -> None:
@@ -182,3 +201,111 @@ def test_another_reader_is_open_when_the_first_is_closed(segment: Path) -> None:
         assert (frames_in(other), other.end_offset) == (whole, 6)
     with pytest.raises(StoreClosedError, match="open another one"):
         reader.another()
+
+
+@pytest.mark.spec("LOG-20")
+def test_a_last_segment_under_another_name_is_no_end(directory: Path) -> None:
+    """The directory reads as if offsets came before it that are not there."""
+    with FileChangelog.create(directory, "key-value") as log:
+        for _ in range(3):
+            append(log, 1)
+            log.seal()
+        append(log, 1)
+        last = log.segments()[-1].path
+    last.rename(last.with_name("00000000000000000007.log"))
+    for opener in (ChangelogReader.open, FileChangelog.open):
+        with pytest.raises(ChangelogCorruptedError, match="another segment under this name"):
+            opener(directory, "key-value")
+
+
+@pytest.mark.spec("LOG-14")
+def test_a_segment_that_may_not_be_made_is_our_error(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log goes on in the one that it has."""
+    genuine = os.open
+
+    def refuse(path: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_CREAT and str(path).endswith(".tmp"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return genuine(path, flags, mode)
+
+    with FileChangelog.create(directory, "key-value") as log:
+        append(log, 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "open", refuse)
+            with pytest.raises(StorageError, match="cannot create"):
+                log.seal()
+        append(log, 1)
+
+        assert (len(log.segments()), log.end_offset) == (1, 2)
+
+
+def test_a_segment_that_is_discarded_may_be_gone(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has cleaned up; where it cannot be removed, the error is ours."""
+    head = SegmentHead(
+        store_kind="key-value",
+        compression=Compression.NONE,
+        base_offset=0,
+        previous_base=None,
+        compacted_to=None,
+        position=Position(),
+    )
+    directory.mkdir()
+    gone, stuck = (ActiveSegment.create(directory, replace(head, base_offset=at)) for at in (1, 2))
+    gone.path.unlink()
+    gone.discard()
+
+    def refuse(_: Path, *, missing_ok: bool = False) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(StorageError, match="cannot remove"):
+        stuck.discard()
+
+
+@pytest.mark.spec("LOG-4", "LOG-9")
+def test_an_offset_outside_is_said_to_be_deleted_or_not_written(directory: Path) -> None:
+    """Who reads one that comes later waits; who reads one that has gone needs a snapshot."""
+    with FileChangelog.create(directory, "key-value") as log:
+        append(log, 2)
+        log.seal()
+        log.delete_before(2)
+        append(log, 1)
+        with pytest.raises(OffsetOutOfRangeError, match="offset 1 has been deleted"):
+            log.read(1)
+        with pytest.raises(OffsetOutOfRangeError, match="offset 4 is not written yet"):
+            log.read(2, 4)
+        assert [list(frame.offsets) for frame in log.read(2, 3)] == [[2]]
+
+
+@pytest.mark.spec("LOG-19")
+def test_a_segment_that_was_replaced_after_the_listing_ends_where_it_says(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name was listed as that of a shorter one."""
+    with FileChangelog.create(directory, "key-value", SMALL) as log:
+        append(log, 4)
+        stale = [list_segments(directory)]
+        frames = log.read(0)
+        compact(log)
+
+        def listing(path: Path) -> SegmentListing:
+            return stale.pop() if stale else list_segments(path)
+
+        monkeypatch.setattr(range_reading, "list_segments", listing)
+        assert [list(frame.offsets) for frame in frames] == [[0, 1, 2], [3]]
+        assert stale == []
+
+
+@pytest.mark.spec("LOG-11")
+def test_a_sealed_segment_under_another_name_is_not_left_open(directory: Path) -> None:
+    """The error says so; the fixture of this folder sees the file that a mutant left open."""
+    with FileChangelog.create(directory, "key-value", SMALL) as log:
+        append(log, 3)
+        first, second, _ = (segment.path for segment in log.segments())
+        second.write_bytes(first.read_bytes())
+        with pytest.raises(ChangelogCorruptedError, match="another segment under this name"):
+            list(log.read(1))
