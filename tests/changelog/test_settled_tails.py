@@ -80,6 +80,16 @@ def test_a_file_that_has_just_changed_is_read_again(tmp_path: Path) -> None:
             assert opened.stamp is None
 
 
+def test_a_file_that_says_to_be_old_has_just_changed(tmp_path: Path) -> None:
+    """A copy may keep the time of the original; the time of its status is its own."""
+    with FileChangelog.create(tmp_path / "log", "key-value") as log:
+        append(log, b"a")
+    (path,) = (tmp_path / "log").glob("*.log")
+    os.utime(path, (0, 0))
+    with segment.Segment.open(path) as opened:
+        assert opened.stamp is None
+
+
 def test_the_ends_that_are_longest_ago_are_forgotten(
     tmp_path: Path, scans: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

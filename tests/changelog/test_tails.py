@@ -117,6 +117,25 @@ def test_a_frame_that_was_completed_during_the_search_is_read_from_the_file(
     assert len(looks) == 3
 
 
+@pytest.mark.spec("LOG-13")
+def test_a_frame_is_read_again_when_that_is_asked_for(segment: Path, ends: list[int]) -> None:
+    """What was read before is kept, and may have been written only in part."""
+    whole = segment.read_bytes()
+    with segment.open("r+b") as file, Segment.open(segment) as opened:
+        file.seek(ends[3] - 100)
+        file.write(bytes(100))
+        file.flush()
+        before = opened.frame_at(ends[2])
+        file.seek(ends[3] - 100)
+        file.write(whole[ends[3] - 100 :])
+        file.flush()
+        kept, fresh = opened.frame_at(ends[2]), opened.frame_at(ends[2], fresh=True)
+
+    assert (before, kept) == (None, None)
+    assert fresh is not None
+    assert (fresh.start, fresh.stop) == (ends[2], ends[3])
+
+
 @pytest.mark.spec("LOG-7")
 def test_a_clear_without_a_position_forgets_the_one_before(directory: Path) -> None:
     """Whoever reads the log from its beginning has none then, as its writer has."""
