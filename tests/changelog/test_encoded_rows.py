@@ -1,0 +1,100 @@
+"""Rows that are encoded once: appended to a log, or made a segment in memory."""
+
+from pathlib import Path
+
+import pytest
+from small_log import CLICKS, NOSYNC
+
+from statestores.changelog import ChangelogOptions, Compression, FileChangelog, OffsetRange
+from statestores.changelog.encoded_rows import EncodedRows, encoded_changes
+from statestores.changelog.next_frame import append_encoded
+from statestores.changelog.segments.memory_segment import (
+    FrameContent,
+    MemorySegment,
+    segment_in_memory,
+)
+from statestores.changelog.segments.segment import Segment
+from statestores.errors import ChangelogCorruptedError, StoreClosedError
+from statestores.spi import Changes, Position
+
+HERE = Position({CLICKS: 4})
+
+
+def rows(*keys: bytes, compression: Compression = Compression.LZ4) -> EncodedRows:
+    """Return a put of each of *keys*, encoded."""
+    changes = Changes(list(keys), [b"value of %b" % key for key in keys])
+    return encoded_changes("key-value", changes, compression)
+
+
+@pytest.mark.spec("LOG-1", "LOG-23")
+@pytest.mark.parametrize("written", Compression)
+@pytest.mark.parametrize("encoded", Compression)
+def test_encoded_rows_are_appended_as_the_log_is_written(
+    directory: Path, written: Compression, encoded: Compression
+) -> None:
+    """Their body is taken as it is where it is compressed alike, and else made anew."""
+    options = ChangelogOptions(compression=written)
+    twice = b"k" * 500, b"k" * 501
+    with FileChangelog.create(directory, "key-value", options) as log:
+        given = rows(*twice, compression=encoded)
+        appended = append_encoded(log, given, position=HERE, durability=NOSYNC)
+        log.append_batch(given.batch, position=HERE, durability=NOSYNC)
+        log.append(Changes([], []))
+        append_encoded(log, rows(compression=encoded), position=HERE, durability=NOSYNC)
+        frames = list(log.read())
+        with Segment.open(log.segments()[0].path) as segment:
+            first = segment.frame_at(segment.frames_at)
+            second = segment.frame_at(first.stop) if first else None
+
+    assert appended == OffsetRange(0, 1)
+    assert [frame.changes.keys for frame in frames] == [list(twice), list(twice), [], []]
+    assert [frame.position for frame in frames] == [HERE, HERE, Position(), HERE]
+    assert first is not None
+    assert second is not None
+    assert first.header.body_bytes == second.header.body_bytes
+
+
+def test_encoded_rows_are_not_appended_to_a_closed_log(directory: Path) -> None:
+    """The lock is gone."""
+    log = FileChangelog.create(directory, "key-value")
+    log.close()
+    with pytest.raises(StoreClosedError):
+        append_encoded(log, rows(b"k"), position=HERE, durability=NOSYNC)
+
+
+@pytest.mark.spec("LOG-22", "LOG-23")
+def test_a_segment_in_memory_has_the_frames_that_it_was_made_of() -> None:
+    """With their offsets, positions and time; each goes on from the one before."""
+    contents = [FrameContent(rows(b"a", b"b"), HERE), FrameContent(rows(b"c"), Position())]
+    data = segment_in_memory("key-value", 7, contents, 900)
+    frames = list(MemorySegment.of("here", data).frames())
+
+    assert [list(frame.offsets) for frame in frames] == [[7, 8], [9]]
+    assert [frame.changes.keys for frame in frames] == [[b"a", b"b"], [b"c"]]
+    assert [(frame.position, frame.appended_at_ms) for frame in frames] == [
+        (HERE, 900),
+        (Position(), 900),
+    ]
+
+
+@pytest.mark.spec("LOG-11")
+def test_a_segment_in_memory_that_is_damaged_says_where() -> None:
+    """What came before the damage is there; a cut is damage as well."""
+    contents = [FrameContent(rows(b"a"), HERE), FrameContent(rows(b"b"), HERE)]
+    data = segment_in_memory("key-value", 0, contents, 0)
+    for damaged in (data[:-1], data[:-100] + bytes(100)):
+        frames = MemorySegment.of("here", damaged).frames()
+        assert next(frames).changes.keys == [b"a"]
+        with pytest.raises(ChangelogCorruptedError, match="offset 1: there is no intact frame"):
+            next(frames)
+    with pytest.raises(ChangelogCorruptedError, match="here is no segment of a changelog"):
+        MemorySegment.of("here", data[:20])
+
+
+def test_a_segment_may_be_closed_twice(segment: Path) -> None:
+    """The second time closes nothing: the number may be that of another file by then."""
+    opened = Segment.open(segment)
+    opened.close()
+    opened.close()
+
+    assert opened.path == segment
