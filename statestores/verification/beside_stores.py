@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from statestores.errors import StateStoreError
-from statestores.root_document import TOPOLOGY_NOTE, Placement
+from statestores.root_document import TOPOLOGY_NOTE
 from statestores.state_root import StateRoot
 from statestores.topology_note import noted_topology
 from statestores.verification.findings import Finding, Status
@@ -34,12 +34,5 @@ def _check_topology(root: StateRoot) -> Iterator[Finding]:
         words = f"{error}; put it back from a copy, for without it the topology does not run"
         yield Finding(_NOTE, place, Status.DAMAGED, words, error)
         return
-    of_tasks = [name for name, each in root.stores.items() if each.placement is Placement.TASK]
     if note is not None:
         yield Finding(_NOTE, place, Status.OK, f"the state {note.state!r}")
-    elif of_tasks:
-        words = (
-            f"{', '.join(map(repr, sorted(of_tasks)))} are of a topology, and its note is gone: it "
-            "was removed, or was not copied; put it back with all that lay beside it"
-        )
-        yield Finding(_NOTE, place, Status.DAMAGED, words)
