@@ -47,7 +47,7 @@ _KAFKA = "tests/kafka/"
 """One worker runs these, over one broker."""
 
 _SPARK = ("tests/spark/", "tests/examples/")
-_SPARK_WORKERS = 1
+_SPARK_WORKERS = 2
 _CRASH = ("tests/faults/", "Crash", "kill")
 _NOT_QUICK = (
     "tests/arrow/restoring/test_bulk_restore.py",
