@@ -110,9 +110,8 @@ _ALL = (
     Ailment(
         "topology-damaged",
         _ERROR,
-        "what a topology has noted of itself cannot be read, or is gone, and it is not run without "
-        "it: nobody could tell what an upgrade would lose; put @tasks/topology.json back from a "
-        "backup",
+        "what a topology has noted of itself cannot be read, and it is not run without it: nobody "
+        "could tell what an upgrade would lose; put @tasks/topology.json back from a backup",
         None,
     ),
     Ailment(
