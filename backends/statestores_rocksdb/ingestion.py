@@ -1,5 +1,6 @@
 """Sorted files that are written beside the database and taken in as a whole."""
 
+import logging
 from collections.abc import Iterable
 from itertools import chain, islice
 from pathlib import Path
@@ -16,6 +17,8 @@ from rocksdict import (
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError, StorageError
 from statestores_rocksdb.failures import fail
+
+_LOG = logging.getLogger(__name__)
 
 _PREFIX = "ingestion-"
 _FILE_BYTES = 64 * 1024 * 1024
@@ -87,9 +90,10 @@ class SortedFiles:
                 moving = IngestExternalFileOptions()
                 moving.set_move_files(v=True)
                 database.ingest_external_file(self._paths, moving)
-                database.write(WriteBatch(raw_mode=True))
         except Exception as error:  # noqa: BLE001  # the driver raises the class itself
             fail(error, f"ingest {len(self._paths)} sorted files")
+        if self._paths:
+            _note_numbers(database)
 
     def remove(self) -> None:
         """Remove the files that were not taken in."""
@@ -109,6 +113,24 @@ class SortedFiles:
             return
         self._writer.finish()
         self._writer = None
+
+
+def _note_numbers(database: Rdict) -> None:
+    """Note in the log which sequence numbers an ingestion has taken.
+
+    The pairs are visible and durable by then, so an error here is none of the ingestion, and a
+    caller would take it for a refusal. After it RocksDB writes to this log no more, and a log that
+    it begins is not behind it: what it holds is in tables first.
+    """
+    try:
+        database.write(WriteBatch(raw_mode=True))
+    except Exception as error:  # noqa: BLE001  # the driver raises the class itself
+        _LOG.warning(
+            "the RocksDB database in %r has taken sorted files in, and its log has no room left: "
+            "%s; the next write says so too",
+            database.path(),
+            error,
+        )
 
 
 def _refuse(key: object, previous: bytes | None) -> Never:

@@ -14,6 +14,7 @@ from statestores.errors import (
     StoreClosedError,
 )
 from statestores.spi import Durability
+from statestores_conformance.engine.disk.process_limits import file_size
 
 pytest.importorskip("rocksdict", reason="the driver of the rocksdb backend is not installed")
 
@@ -24,6 +25,8 @@ pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 
 PROCESS_CRASH = Durability.PROCESS_CRASH
 ROWS = 20_000
+_EMPTY_BATCH = 19
+"""Its bytes in the log."""
 
 
 @pytest.fixture
@@ -53,6 +56,28 @@ def test_an_ingestion_of_many_files_is_one(
 
     assert [len(paths) > 3 for paths in taken] == [True]
     assert list(engine.scan(b"")) == list(_pairs())
+
+
+def test_an_ingestion_without_room_for_its_note_is_done(
+    engine: RocksDBEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was told as refused, and its rows were there.
+
+    Behind the files, an empty batch goes into the log, which may have room for the one before them
+    and for no other. The writes that follow say that there is none.
+    """
+    engine.apply({b"long": b"l" * 30_000}, PROCESS_CRASH)
+    (log,) = engine._path.glob("*.log")
+    with file_size(log.stat().st_size + _EMPTY_BATCH):
+        engine.ingest([(b"k", b"v")])
+
+    assert "its log has no room left" in caplog.text
+    with pytest.raises(StorageError):
+        engine.apply({b"after": b"a"}, PROCESS_CRASH)
+    engine.close()
+    for _ in range(2):
+        with RocksDBEngine.open(engine._path) as again:
+            assert (again.get(b"k"), again.get(b"after")) == (b"v", None)
 
 
 def test_a_snapshot_of_an_ingestion_survives_compaction(engine: RocksDBEngine) -> None:

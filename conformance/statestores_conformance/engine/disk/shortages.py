@@ -6,8 +6,7 @@ and each that makes one longer, fails once.
 
 import shutil
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,12 +21,10 @@ from statestores.errors import (
     StoreLockedError,
 )
 from statestores.spi import Durability, Engine
-from statestores_conformance.engine.disk.failing_disk import let_waits_for_the_disk_fail
+from statestores_conformance.engine.disk.failed_waits import FailedWaitTests
 from statestores_conformance.engine.disk.process_limits import file_size, files_left
 from statestores_conformance.many_cases import for_each
-from statestores_conformance.promises import skip_unless_promised
 from statestores_conformance.subjects.engines import (
-    EngineFixtures,
     OpenEngine,
     durability_of,
     open_files_below,
@@ -42,18 +39,6 @@ _LARGE = {b"large-%d" % number: b"%d" % number * 40_000 for number in range(3)}
 _MUCH = {b"much-%03d" % number: b"m" * 50_000 for number in range(70)}
 """More than some engines leave in a log."""
 _AFTER = {b"after": b"a"}
-_OWING = "one pair after one that waited for nothing"
-_WRITTEN: dict[str, dict[bytes, bytes | None]] = {
-    "nothing": {},
-    "one pair": {b"k": b"v"},
-    _OWING: {b"k": b"v"},
-    "a deletion": {b"before-00": None},
-    "both": {b"k": b"v", b"before-00": None, b"": b"", b"l": b"w"},
-    "lengths": {b"%04d" % n * (n // 4): b"v" * n for n in (4, 124, 127, 128, 129, 255, 16_383)},
-    "a long value": {b"k" * 16_384: b"v" * 100_000},
-    "many in no order": {b"%05d" % (n * 7_919 % 10_007): b"v" for n in range(2_500)},
-}
-"""Batches with each thing that may have to be written down, and lengths at the edges of bytes."""
 _INGESTED = [(b"ingested-%d" % number, b"i" * 100) for number in range(3)]
 
 _MOST_FILES = 80
@@ -64,6 +49,10 @@ _LITTLE_ROOM = 1_000
 _SIZES = (0, 1, 20, 100, 1_000, 5_000, 20_000, 40_000, 90_000, 140_000, 400_000, 2_000_000)
 """How long a file may become: the largest is more than any here does."""
 
+_LONG = {b"long": b"l" * 30_000, b"short": b"s"}
+"""Makes a log longer than what else a small batch makes longer."""
+_ENDS = 20
+"""How many lengths are tried of what a call adds to one file, or all of them."""
 
 _UNTRUE = (StoreCorruptedError, StoreLockedError, InvalidArgumentError)
 """What sends users to restore, to look for another program, or for a mistake of their own."""
@@ -102,7 +91,7 @@ class _Life:
 
 
 @pytest.mark.level("fault-proof")
-class EngineShortageTests(EngineFixtures):
+class EngineShortageTests(FailedWaitTests):
     """What an engine says, and what it keeps, when the system refuses."""
 
     @pytest.mark.spec(
@@ -134,6 +123,22 @@ class EngineShortageTests(EngineFixtures):
             batches = (_LARGE, _HURRIED, _SMALL)
             opened_before = shortage is files_left
             _live(open_engine, place, shortage, amount, batches, opened_before=opened_before)
+
+    @pytest.mark.spec("ENG-8", "ENG-16", "ENG-28", "ENG-34")
+    def test_room_that_ends_within_a_call_leaves_all_of_it_or_nothing(
+        self, persistent_engine: Engine, open_engine: OpenEngine, tmp_path: Path
+    ) -> None:
+        """Wherever it ends, also in what is written down when the call has had its effect.
+
+        To fail there is to tell the caller that nothing happened.
+        """
+        calls = {"apply": lambda engine: engine.apply(dict(_INGESTED), durability_of(engine))}
+        if persistent_engine.capabilities.bulk_ingest:
+            calls["ingest"] = lambda engine: engine.ingest(_INGESTED)
+        for name, call in calls.items():
+            ends = _grow(open_engine, tmp_path / name, call, None)
+            for end in ends:
+                _grow(open_engine, tmp_path / f"{name}, {end} bytes", call, end)
 
     @pytest.mark.spec("ENG-17", "ENG-19", "ENG-28")
     @for_each("of", ["open files", "room on the disk"])
@@ -225,50 +230,6 @@ class EngineShortageTests(EngineFixtures):
                 assert dict(pairs_of(again)) == content
                 again.apply(dict(_AFTER), durability_of(again))
 
-    @pytest.mark.spec("ENG-7", "ENG-8", "ENG-28", "ENG-39")
-    def test_a_failed_wait_for_the_disk_leaves_what_was_said(
-        self, persistent_engine: Engine, open_engine: OpenEngine, tmp_path: Path
-    ) -> None:
-        """A durable batch whose wait fails is acknowledged, refused or in doubt, and never in part.
-
-        What is refused is not there when the engine is opened again, what is acknowledged is.
-        Whatever is in the batch: how it is written down decides what the engine can find out. And
-        whether the process closes the engine or dies: a log that is cut or forgotten by closing has
-        the batch until then.
-        """
-        promised = persistent_engine.capabilities.durable_commit
-        skip_unless_promised("durable_commit", made=promised)
-        persistent_engine.close()
-        for name, batch in _WRITTEN.items():
-            path = tmp_path / name
-            before = dict(_BEFORE)
-            with open_engine(path) as engine, ThreadPoolExecutor(1) as elsewhere:
-                engine.apply(dict(_BEFORE), Durability.POWER_LOSS)
-                if name == _OWING:
-                    engine.apply(dict(_HURRIED), Durability.PROCESS_CRASH)
-                    before |= _HURRIED
-                said = elsewhere.submit(_answer_on_a_failing_disk, engine, batch).result()
-                left = shutil.copytree(path, path.with_name(f"{path.name}, left"))
-            after = {key: value for key, value in (before | batch).items() if value is not None}
-            allowed = {"returned": [after], "refused": [before], "in doubt": [before, after]}
-            for place in (path, left):
-                with open_engine(place) as again:
-                    found = pairs_of(again)
-                assert found in [sorted(each.items()) for each in allowed[said]], place.name
-
-
-def _answer_on_a_failing_disk(engine: Engine, batch: dict[bytes, bytes | None]) -> str:
-    """Apply *batch* in a thread whose waits for the disk fail, and return what it was told."""
-    if not let_waits_for_the_disk_fail():
-        pytest.skip("the system cannot let waits for the disk fail for one thread")
-    try:
-        engine.apply(batch, Durability.POWER_LOSS)
-    except CommitInDoubtError:
-        return "in doubt"
-    except StateStoreError:
-        return "refused"
-    return "returned"
-
 
 def _live(
     open_engine: OpenEngine,
@@ -341,6 +302,29 @@ def _use(engine: Engine, life: _Life, path: Path, batches: Sequence[dict[bytes, 
         if life.attempt(lambda: engine.checkpoint(copy)):
             life.copies[copy] = before
     life.write({b"last": b"l"}, lambda: engine.apply({b"last": b"l"}, Durability.PROCESS_CRASH))
+
+
+def _grow(
+    open_engine: OpenEngine, path: Path, call: Callable[[Engine], None], room: int | None
+) -> list[int]:
+    """Make *call*, which writes `_INGESTED`, with *room* for each file, and look at what is there.
+
+    Return lengths at which it may have no room, between what its files are before it and after it.
+    """
+    life = _Life(must={})
+    with open_engine(path) as engine:
+        life.write(_LONG, lambda: engine.apply(dict(_LONG), durability_of(engine)))
+        before = _bytes_of(path)
+        with nullcontext() if room is None else file_size(room):
+            life.write(dict(_INGESTED), lambda: call(engine))
+        _check_reads(engine, life)
+        grown = [(len(before.get(name, b"")), len(now)) for name, now in _bytes_of(path).items()]
+    with open_engine(path) as again:
+        assert dict(pairs_of(again)) == life.must
+    lengths = {
+        end for start, stop in grown for end in range(start, stop, 1 + (stop - start) // _ENDS)
+    }
+    return sorted(lengths)
 
 
 def _check_reads(engine: Engine, life: _Life) -> None:

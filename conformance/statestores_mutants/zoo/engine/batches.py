@@ -7,7 +7,7 @@ from statestores.errors import InvalidArgumentError, StorageError
 from statestores.spi import Durability, WriteBatch
 from statestores_memory import MemoryEngine
 from statestores_memory.content import Content
-from statestores_mutants.file_engine import Batch, FileEngine, checked
+from statestores_mutants.file_engine import Batch, FileEngine, checked, frame
 from statestores_mutants.registry import mutant
 
 
@@ -177,6 +177,18 @@ class IngestLoadsUpToTheFailure(FileEngine):
                 raise InvalidArgumentError(f"keys must ascend, got {key!r} after {before!r}")
             self.apply({key: value}, Durability.PROCESS_CRASH)
             before = key
+
+
+@mutant("ENG-16", "ENG-34")
+class IngestFailsWhenItIsDone(FileEngine):
+    """`ingest` writes a note when the pairs are in, and without room for it says that it failed.
+
+    Imitates our own RocksDB engine, which noted the sequence numbers of an ingestion in the log.
+    """
+
+    def ingest(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+        super().ingest(pairs)
+        self.write(frame({}))
 
 
 @mutant("ENG-34")
