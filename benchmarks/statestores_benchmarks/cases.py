@@ -227,6 +227,10 @@ class Group:
     rounds: int | None = None
     """The most rounds, for work that takes long; ``None`` leaves it to the scale."""
 
+    least_rounds: int = 1
+    """The fewest rounds, as far as the scale has so many: for targets that lie nearer to what is
+    reached than the medians of a few rounds lie to each other."""
+
     warm_up: bool = True
     """Whether an uncounted round comes first. Work of many seconds needs none."""
 

@@ -89,7 +89,7 @@ def measure(group: Group, scale: Scale, advance: Callable[[], None]) -> list[Mea
 def _rounds(group: Group, scale: Scale, elapsed_s: float, done: int) -> int:
     """Return how many rounds *group* should have, as far as is known after *done* of them."""
     most = scale.most_rounds if group.rounds is None else min(group.rounds, scale.most_rounds)
-    least = min(scale.rounds, most)
+    least = min(max(scale.rounds, group.least_rounds), most)
     if done == 0:
         return least
     return max(least, min(most, int(scale.budget_s / (elapsed_s / done))))

@@ -76,6 +76,29 @@ class TestRounds:
 
         assert len(measured[0].wall) == 4
 
+    def test_a_group_may_ask_for_more_rounds_than_the_scale_begins_with(self) -> None:
+        """Whatever they take; but no more than the scale has, which a tiny one keeps low."""
+        scale = Scale("test", rounds=2, factor=1, most_rounds=4, budget_s=0)
+
+        rounds = [
+            len(
+                measure(
+                    Group(
+                        name="g",
+                        title="t",
+                        operations=1,
+                        cases=[Case("A", noting("A", []))],
+                        least_rounds=least,
+                    ),
+                    scale,
+                    nothing,
+                )[0].wall
+            )
+            for least in (1, 3, 9)
+        ]
+
+        assert rounds == [2, 3, 4]
+
     def test_what_rounds_share_is_entered_once(self) -> None:
         """And left after the last round."""
         order: list[str] = []
