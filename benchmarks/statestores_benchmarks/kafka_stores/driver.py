@@ -1,18 +1,23 @@
 """The floor of each work: the same rows by the driver's own calls, and nothing around them.
 
-Ways are those of `ours`; the names are the same.
+Ways are those of `ours`; the names are the same. A floor is what any design must do, and nothing
+besides: it leaves the rows that ours leaves, but for those that a commit has about itself, and its
+reads give what a caller asks for. So keys that lie before something else in a row's key are escaped
+(`escape`, written out, as ours has it), and a value that has a time comes with it.
 """
 
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from struct import Struct
 from typing import Any
 
 from rocksdict import IngestExternalFileOptions, SstFileWriter, WriteBatch
 
 from statestores.semantics.every_kind.arguments import MAX_TIME_MS
 from statestores.semantics.retained.rows import SUFFIX_BYTES, pack_suffix_and_number
+from statestores.semantics.rows.escaped_keys import escape
 from statestores.semantics.rows.layout import DATA, HISTORY
 from statestores.spi.records import Changes
 from statestores_benchmarks.cases import Outcome, Timed
@@ -34,13 +39,18 @@ from statestores_rocksdb.database import driver_options
 
 _STAMP_BYTES = 8
 
+_unpack_stamp = Struct(">q").unpack_from
+
 
 def fetch(store: Any, rows: Rows) -> Timed:
     """Read the same windows by the driver's own call, with the making of each row's key."""
     asked = [(rows.keys[pick], BEGIN_MS + at - at % HOUR_MS) for pick, at in picks_and_times(rows)]
     get = store._engine._get  # noqa: SLF001  # the driver's, and nothing around it
     return summed(
-        lambda: sum(len(get(DATA + key + at.to_bytes(SUFFIX_BYTES))) for key, at in asked)
+        lambda: sum(
+            len(get(DATA + key.replace(b"\x00", b"\x00\xff") + at.to_bytes(SUFFIX_BYTES)))
+            for key, at in asked
+        )
     )
 
 
@@ -53,8 +63,9 @@ def fetch_ten(store: Any, rows: Rows) -> Timed:
     def read() -> int:
         found = 0
         for key in keys:
-            stop = DATA + key + high
-            cursor.seek(DATA + key + low)
+            prefix = DATA + key.replace(b"\x00", b"\x00\xff")
+            stop = prefix + high
+            cursor.seek(prefix + low)
             row_key = cursor.key()
             while row_key is not None and row_key < stop:
                 found += len(cursor.value())
@@ -73,10 +84,8 @@ def get(store: Any, rows: Rows) -> Timed:
 
 
 def get_value(store: Any, rows: Rows) -> Timed:
-    """The same of values with a time, which is cut off."""
-    asked = [rows.keys[pick] for pick in rows.picks]
-    get = store._engine._get  # noqa: SLF001  # as above
-    return summed(lambda: sum(len(get(DATA + key)[_STAMP_BYTES:]) for key in asked))
+    """The same of values with a time: pairs of both."""
+    return _pairs_of(store, [rows.keys[pick] for pick in rows.picks])
 
 
 def scan(store: Any, rows: Rows) -> Timed:
@@ -117,7 +126,12 @@ def putting(
                         pending[key] = value  # noqa: PERF403  # one line each, as puts come
                     suffix = at[0].to_bytes(SUFFIX_BYTES) if is_named else b""
                     header = at[0].to_bytes(_STAMP_BYTES) if is_stamped else b""
-                    names = [DATA + key + suffix for key in pending]
+                    if is_named:
+                        names = [
+                            DATA + key.replace(b"\x00", b"\x00\xff") + suffix for key in pending
+                        ]
+                    else:
+                        names = [DATA + key for key in pending]
                     stored: Iterable[bytes] = pending.values()
                     if is_stamped:
                         stored = [header + value for value in stored]
@@ -137,12 +151,15 @@ def putting(
 def put_versions(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
     """Write the rows of versions by the driver's own batches: the latest, and the one before it.
 
-    What came before is in a dictionary. The rows are in the order of their keys, as the driver
-    takes them fastest.
+    The same rows as ours, in the order of their keys, which the driver takes fastest; only the two
+    that a commit has about itself are left out. What any design must do is done: a key that may
+    hold a zero byte is escaped, and of a key that was not put yet the driver is asked what is
+    stored, since a version that is there must be kept. From then on it is in a dictionary. Times
+    are packed once for all keys that have them.
     """
     given = dated(rows)
     with opened(VERSIONED, options, path) as store:
-        write = store._engine._write  # noqa: SLF001  # as above
+        get, write = store._engine._get, store._engine._write  # noqa: SLF001  # as above
 
         def work() -> Outcome:
             latest: dict[bytes, tuple[int, bytes]] = {}
@@ -150,16 +167,22 @@ def put_versions(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
                 pending: dict[bytes, tuple[int, bytes]] = {}
                 for key, value in zip(keys, values, strict=True):
                     pending[key] = at, value
+                header, suffix, suffix_ms = at.to_bytes(_STAMP_BYTES), b"", -1
+                unknown = [key for key in pending if key not in latest]
+                for key, row in zip(unknown, get([DATA + key for key in unknown]), strict=True):
+                    if row is not None:
+                        latest[key] = int.from_bytes(row[:_STAMP_BYTES]), row[_STAMP_BYTES:]
                 rows_of: dict[bytes, bytes] = {}
                 superseded: dict[bytes, bytes] = {}
                 for key in sorted(pending):
-                    start, value = pending[key]
-                    header = start.to_bytes(_STAMP_BYTES)
-                    rows_of[DATA + key] = header + value
+                    rows_of[DATA + key] = header + pending[key][1]
                     if key in latest:
-                        before, old = latest[key]
-                        suffix = (MAX_TIME_MS - before).to_bytes(SUFFIX_BYTES)
-                        superseded[HISTORY + key + suffix] = header + old
+                        before_ms, old = latest[key]
+                        if before_ms != suffix_ms:
+                            suffix_ms = before_ms
+                            suffix = (MAX_TIME_MS - before_ms).to_bytes(SUFFIX_BYTES)
+                        escaped = key.replace(b"\x00", b"\x00\xff")
+                        superseded[HISTORY + escaped + suffix] = header + old
                 latest.update(pending)
                 batch = WriteBatch(raw_mode=True)
                 deque(map(batch.put, rows_of, rows_of.values()), maxlen=0)
@@ -189,13 +212,13 @@ def merged_sessions(rows: Rows, options: Options, path: Path) -> Iterator[Timed]
                 put, delete = batch.put, batch.delete
                 names: list[bytes] = []
                 for key, value in zip(keys, values, strict=True):
-                    start = at
+                    start, prefix = at, DATA + key.replace(b"\x00", b"\x00\xff")
                     if key in newest and newest[key][1] >= at - GAP_MS:
                         start, end = newest[key]
-                        delete(DATA + key + pack_suffix_and_number(0, end, start))
+                        delete(prefix + pack_suffix_and_number(0, end, start))
                         merged += 1
                     newest[key] = start, at
-                    name = DATA + key + pack_suffix_and_number(0, at, start)
+                    name = prefix + pack_suffix_and_number(0, at, start)
                     names.append(name)
                     put(name, value)
                 put(HISTORY + at.to_bytes(SUFFIX_BYTES), b"".join(names))
@@ -248,7 +271,7 @@ def _rows_of(given: list[Changes]) -> dict[bytes, bytes]:
             if key in latest:
                 before, old = latest[key]
                 suffix = (MAX_TIME_MS - before).to_bytes(SUFFIX_BYTES)
-                rows[HISTORY + key + suffix] = header + old
+                rows[HISTORY + escape(key) + suffix] = header + old
             latest[key] = at, value
     return rows
 
@@ -259,14 +282,30 @@ def _pairs(changes: Changes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def latest(store: Any, rows: Rows) -> Timed:
-    """Read the latest versions of keys by the driver's own call; their starts are cut off."""
-    asked = [rows.keys[pick] for pick in rows.few_picks]
+    """Read the latest versions of keys by the driver's own call: pairs of value and start."""
+    return _pairs_of(store, [rows.keys[pick] for pick in rows.few_picks])
+
+
+def _pairs_of(store: Any, asked: list[bytes]) -> Timed:
+    """Return the round that reads values of *asked* keys with the time in front of each."""
     get = store._engine._get  # noqa: SLF001  # as above
-    return summed(lambda: sum(len(get(DATA + key)[_STAMP_BYTES:]) for key in asked))
+
+    def read() -> int:
+        found = 0
+        for key in asked:
+            row = get(DATA + key)
+            pair = row[_STAMP_BYTES:], _unpack_stamp(row)[0]
+            found += len(pair[0])
+        return found
+
+    return summed(read)
 
 
 def as_of(store: Any, rows: Rows) -> Timed:
-    """Read the same versions by the driver's seeks; the latest ones are in a dictionary."""
+    """Read the same versions by the driver's seeks; the latest ones are in a dictionary.
+
+    Each is a value with the times from and until when it is valid.
+    """
     asked = [(rows.keys[pick], BEGIN_MS + at) for pick, at in picks_and_times(rows)]
     last_ms = BEGIN_MS + (VERSIONS - 1) * HOUR_MS
     few = zip(rows.keys[: rows.few], rows.values[: rows.few], strict=True)
@@ -278,11 +317,17 @@ def as_of(store: Any, rows: Rows) -> Timed:
         for key, at in asked:
             start, value = latest[key]
             if start <= at:
-                found += len(value)
+                version = value, start, None
+                found += len(version[0])
                 continue
-            cursor.seek(HISTORY + key + (MAX_TIME_MS - at).to_bytes(SUFFIX_BYTES))
-            if cursor.key() is not None:
-                found += len(cursor.value()[_STAMP_BYTES:])
+            escaped = key.replace(b"\x00", b"\x00\xff")
+            cursor.seek(HISTORY + escaped + (MAX_TIME_MS - at).to_bytes(SUFFIX_BYTES))
+            row_key = cursor.key()
+            if row_key is not None:
+                row = cursor.value()
+                start = MAX_TIME_MS - int.from_bytes(row_key[-_STAMP_BYTES:])
+                ended = row[_STAMP_BYTES:], start, _unpack_stamp(row)[0]
+                found += len(ended[0])
         return found
 
     return summed(read)
