@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import statestores as ss
-from statestores.semantics.rows.layout import DATA
-from statestores.semantics.versioned.rows import HEADER_BYTES, history_key, unpack_header
+from statestores.semantics.every_kind.arguments import MAX_TIME_MS
+from statestores.semantics.rows.layout import DATA, HISTORY
+from statestores.semantics.versioned.rows import HEADER_BYTES, SUFFIX_BYTES, unpack_header
 from statestores_benchmarks.cases import (
     FLOOR_FACTOR,
     Case,
@@ -182,24 +183,35 @@ def _found(store: ss.VersionedStore[bytes, Any], asked: Rows) -> list[object]:
 
 @contextmanager
 def _bare_getting(rows: Rows, asked: Rows, path: Path) -> Iterator[Timed]:
-    """Give the floor: a get, for an earlier time a seek, and the value from its JSON."""
+    """Give the floor: a get, for an earlier time a seek, and the value from its JSON.
+
+    And what any design must do around them: make the keys of the rows from what is asked, see that
+    the row which was sought is one of the key, and return since and until when the value is valid.
+    """
     with _open(path) as store:
         _put(store, rows)
-    wanted = [(DATA + key, time_ms, history_key(key, time_ms)) for key, time_ms in asked]
     with raw_rocksdb(path / "ours" / "engine") as database:
         get, seeker, decode = database.get, database.iter(), ss.json.decode
 
-        def found(data_key: bytes, time_ms: int, older_key: bytes) -> object:
-            row = get(data_key)
-            if unpack_header(row)[0] > time_ms:
-                seeker.seek(older_key)
-                row = seeker.value()
-            return decode(row[HEADER_BYTES:])
+        def found(key: bytes, time_ms: int) -> tuple[object, int, int | None]:
+            row = get(DATA + key)
+            start: int = unpack_header(row)[0]
+            if start <= time_ms:
+                return decode(row[HEADER_BYTES:]), start, None
+            # `history_key`, `escape` and `start_of`, written out, as ours has them.
+            prefix = HISTORY + key.replace(b"\x00", b"\x00\xff")
+            seeker.seek(prefix + (MAX_TIME_MS - time_ms).to_bytes(SUFFIX_BYTES))
+            row_key = seeker.key()
+            if not row_key.startswith(prefix):
+                raise LookupError(f"{key!r} has no version at {time_ms}")
+            row = seeker.value()
+            end: int = unpack_header(row)[0]
+            return decode(row[HEADER_BYTES:]), MAX_TIME_MS - int.from_bytes(row_key[-8:]), end
 
         def timed() -> Outcome:
-            for each in wanted:
-                found(*each)
-            return Outcome(answer=lambda: [found(*each) for each in wanted[:_COMPARED]])
+            for key, time_ms in asked:
+                found(key, time_ms)
+            return Outcome(answer=lambda: [found(*each)[0] for each in asked[:_COMPARED]])
 
         yield timed
 
