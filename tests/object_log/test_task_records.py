@@ -220,6 +220,29 @@ def test_a_commit_that_a_store_has_is_ended_once(
     assert _records(root) == []
 
 
+@pytest.mark.spec("TSK-18", "TSK-3")
+def test_after_an_interrupt_when_its_record_was_gone_a_commit_cannot_be_rolled_back(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """Both stores have it, and nothing but them says so: a rollback would have it made twice."""
+
+    def interrupt() -> None:
+        assert _records(root) == []
+        raise KeyboardInterrupt
+
+    with _opened(root, tmp_path / "a") as task:
+        failpoints.arm("task.forgotten", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            _put(task, 1)
+        failpoints.disarm()
+        for attempt in (task.rollback, task.commit):
+            with pytest.raises(CommitConflictError, match="close the task and open it again"):
+                attempt()
+    with _opened(root, tmp_path / "b") as task:
+        assert _numbers(task) == [1, 1]
+        assert [task.logged_store(name).changelog.end_offset for name in NAMES] == [1, 1]
+
+
 @pytest.mark.spec("TSK-18")
 def test_a_commit_that_failed_before_its_record_was_put_can_be_rolled_back(
     root: ss.StateRoot, tmp_path: Path
