@@ -1,20 +1,33 @@
 """Rows that are encoded once: appended to a log, or made a segment in memory."""
 
+import os
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from small_log import CLICKS, NOSYNC
 
 from statestores.changelog import ChangelogOptions, Compression, FileChangelog, OffsetRange
-from statestores.changelog.encoded_rows import EncodedRows, encoded_changes
+from statestores.changelog.encoded_rows import (
+    EncodedChanges,
+    EncodedRows,
+    encoded_changes,
+    encoded_rows,
+)
 from statestores.changelog.next_frame import append_encoded
+from statestores.changelog.rows import change_schema, order_column
 from statestores.changelog.segments.memory_segment import (
     FrameContent,
     MemorySegment,
     segment_in_memory,
 )
 from statestores.changelog.segments.segment import Segment
-from statestores.errors import ChangelogCorruptedError, StoreClosedError
+from statestores.errors import (
+    ChangelogCorruptedError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    StoreClosedError,
+)
 from statestores.spi import Changes, Position
 
 HERE = Position({CLICKS: 4})
@@ -54,6 +67,37 @@ def test_encoded_rows_are_appended_as_the_log_is_written(
     assert first.header.body_bytes == second.header.body_bytes
 
 
+@pytest.mark.parametrize("compression", Compression)
+def test_no_rows_have_no_body(compression: Compression) -> None:
+    """A frame of no rows has none, and Arrow's message of an empty batch is not nothing."""
+    assert bytes(rows(compression=compression).body) == b""
+
+
+def test_rows_are_those_of_their_kind_whatever_their_schema_says_besides() -> None:
+    """What Spark or pandas notes in a schema is not the changelog's, and would be kept with it."""
+    schema = change_schema("key-value")
+    batch = pa.record_batch([pa.array([b"k"]), pa.array([b"v"])], names=schema.names)
+    noted = batch.replace_schema_metadata({"pandas": "notes"})
+    found = encoded_rows("key-value", noted, Compression.NONE)
+
+    assert found.batch.schema.equals(schema, check_metadata=True)
+    assert pa.array(EncodedChanges.of(found).keys).to_pylist() == [b"k"]
+    assert pa.array(EncodedChanges.of(found).values).to_pylist() == [b"v"]
+    with pytest.raises(InvalidTypeError, match="the changelog takes the columns"):
+        encoded_rows("versioned", batch, Compression.NONE)
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [("key-value", None), ("versioned", "timestamp"), ("timestamped-key-value", None)],
+)
+def test_rows_are_ordered_by_the_time_that_makes_one_too_late(
+    kind: str, column: str | None
+) -> None:
+    """Others keep their order: the last change counts."""
+    assert order_column(change_schema(kind)) == column
+
+
 def test_encoded_rows_are_not_appended_to_a_closed_log(directory: Path) -> None:
     """The lock is gone."""
     log = FileChangelog.create(directory, "key-value")
@@ -89,6 +133,48 @@ def test_a_segment_in_memory_that_is_damaged_says_where() -> None:
             next(frames)
     with pytest.raises(ChangelogCorruptedError, match="here is no segment of a changelog"):
         MemorySegment.of("here", data[:20])
+
+
+@pytest.mark.spec("LOG-23")
+def test_a_segment_in_memory_that_lacks_a_frame_says_where(segment: Path, ends: list[int]) -> None:
+    """Each frame is whole, and one between them is missing: half a commit is none."""
+    data = segment.read_bytes()
+    frames = MemorySegment.of("here", data[: ends[1]] + data[ends[2] :]).frames()
+    assert next(frames).last_offset == 1
+    with pytest.raises(ChangelogCorruptedError, match="offset 2"):
+        next(frames)
+
+
+def test_a_segment_in_memory_closes_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has none, and the number of one that it might have is that of the standard input."""
+    segment = MemorySegment.of("here", segment_in_memory("key-value", 0, [], 0))
+    closed: list[int] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "close", closed.append)
+        segment.close()
+
+    assert closed == []
+
+
+def test_windows_without_duplicates_have_no_numbers(directory: Path) -> None:
+    """A replay into a store that retains none takes no numbers of duplicates."""
+    with FileChangelog.create(directory, "window") as log:
+        log.append(Changes([b"a"], [b"1"], [5]))
+        log.append(Changes([b"a", b"b"], [b"1", b"2"], [5, 5], sequences=[3, 4]))
+        first, second = log.read()
+
+    assert first.changes.sequences is None
+    assert second.changes.sequences == [3, 4]
+
+
+def test_columns_that_are_too_much_for_one_append_are_refused(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow makes two arrays of more than 2 GiB; a record batch takes one."""
+    with FileChangelog.create(directory, "key-value") as log, monkeypatch.context() as patched:
+        patched.setattr(pa, "array", lambda values, kind: pa.chunked_array([[]], kind))
+        with pytest.raises(InvalidArgumentError, match="key column of one append exceeds 2 GiB"):
+            log.append(Changes([b"k"], [b"v"]))
 
 
 def test_a_segment_may_be_closed_twice(segment: Path) -> None:
