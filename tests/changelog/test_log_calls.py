@@ -14,12 +14,14 @@ from statestores.changelog import (
     ChangelogReader,
     Compression,
     FileChangelog,
+    changelog_partition,
     file_log,
     log_appender,
 )
 from statestores.changelog.segments.active_segment import ActiveSegment
 from statestores.changelog.segments.segment import Segment
 from statestores.errors import (
+    InvalidTypeError,
     OffsetOutOfRangeError,
     StorageError,
     StoreClosedError,
@@ -268,3 +270,10 @@ def test_nothing_is_deleted_before_what_is_not_written(directory: Path, segment:
         assert log.delete_before(6) == 0
         with pytest.raises(OffsetOutOfRangeError, match="ends before 6"):
             log.delete_before(7)
+
+
+@pytest.mark.parametrize("name", [None, 7, b"counts"])
+def test_a_changelog_is_that_of_a_store_with_a_name(name: object) -> None:
+    """Any other was taken for a part of a topic's name, and an offset committed under it."""
+    with pytest.raises(InvalidTypeError, match="a store is named by a str, got"):
+        changelog_partition(name, 0)  # type: ignore[arg-type]  # what is refused

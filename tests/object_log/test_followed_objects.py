@@ -99,6 +99,25 @@ def test_reads_have_every_commit_and_the_owner_goes_on(
 
 
 @pytest.mark.spec("OBJ-36", "STB-2")
+def test_a_new_copy_of_a_compacted_log_is_not_read_before_it_has_one_commit(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """It has nothing, and the store does not begin with nothing any more: no commit is empty."""
+    with ss.open_logged_store(
+        root, "counts", 0, directory=tmp_path / "o", backend="memory"
+    ) as counts:
+        for number in range(2):
+            put(counts, number)
+        root.object_log("counts").compact()
+        with open_standby(root, "counts", 0, tmp_path / "copy", backend="memory") as copy:
+            with pytest.raises(InvalidStateStoreError):
+                copy.read_only(include_stale=True)
+            copy.poll()
+
+            assert content(copy) == {"tea": 1}
+
+
+@pytest.mark.spec("OBJ-36", "STB-2")
 @pytest.mark.parametrize("way", ["before", "while it is read"])
 def test_a_copy_stands_at_a_commit_also_after_a_compaction(
     root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
