@@ -197,7 +197,7 @@ def test_a_log_of_no_kind_leaves_nothing(directory: Path) -> None:
 def test_a_log_is_created_where_one_was_left_unfinished(directory: Path) -> None:
     """By a process that died meanwhile: what it left would be there for ever."""
     directory.mkdir()
-    left = directory / f"{FIRST}.tmp"
+    left = directory / "00000000000000000007.log.tmp"
     left.write_bytes(b"half a head")
     with FileChangelog.create(directory, "key-value") as log:
         assert not left.exists()
