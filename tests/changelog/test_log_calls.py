@@ -134,7 +134,9 @@ def test_a_segment_that_others_began_and_left_empty_is_gone_on_with(directory: P
 
 @pytest.mark.parametrize("appended", [[], [b"1"]])
 def test_an_empty_segment_is_not_sealed(directory: Path, appended: list[bytes]) -> None:
-    """Its successor would have its name; the log goes on in it."""
+    """Its successor would have its name, and say that it follows itself: the next opening refused
+    the log, of which a segment was missing.
+    """
     with FileChangelog.create(directory, "key-value") as log:
         for value in appended:
             log.append(one(value))
@@ -143,6 +145,8 @@ def test_an_empty_segment_is_not_sealed(directory: Path, appended: list[bytes]) 
             log.seal()
         assert len(log.segments()) == len(appended) + 1
         log.append(one(b"2"))
+    with FileChangelog.open(directory, "key-value") as log:
+        assert log.end_offset == len(appended) + 1
 
     assert values_in(directory) == [*appended, b"2"]
 
