@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_log import FIRST, ROWS, frames_in
+from small_log import ROWS, frames_in
 
 from statestores.changelog import (
     ChangelogOptions,
@@ -134,8 +134,9 @@ def test_a_segment_that_others_began_and_left_empty_is_gone_on_with(directory: P
 
 @pytest.mark.parametrize("appended", [[], [b"1"]])
 def test_an_empty_segment_is_not_sealed(directory: Path, appended: list[bytes]) -> None:
-    """Its successor would have its name, and say that it follows itself: the next opening refused
-    the log, of which a segment was missing.
+    """Its successor would have its name, and say that it follows itself.
+
+    A mutant began it, and the next opening refused the log, of which a segment was missing.
     """
     with FileChangelog.create(directory, "key-value") as log:
         for value in appended:
