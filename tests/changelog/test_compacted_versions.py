@@ -54,8 +54,9 @@ def test_versions_that_a_read_within_the_retention_may_find_remain(
         ([(b"a", 0, b"highest"), (b"a", None, None)], [0, 1]),
         ([(b"a", None, None), (b"b", 3, b"1")], [0, 1]),
         ([(b"a", 3, b"1"), (b"b", 2, b"2"), (b"b", 1, b"3")], [0, 2]),
+        ([(b"a", None, None), (b"b", None, None), (b"a", None, None)], [1, 2]),
     ],
-    ids=["overwritten", "deleted", "deletion first", "still last"],
+    ids=["overwritten", "deleted", "deletion first", "still last", "deletions alone"],
 )
 def test_of_timestamped_values_the_one_of_the_stream_time_remains_too(
     directory: Path, puts: Stamped, expected: list[int]

@@ -119,7 +119,7 @@ def test_a_head_of_a_newer_release_is_refused_by_name(
     newer = seal(data, 8, 12, ends[0])
     segment.write_bytes(newer)
     for opener in (FileChangelog.open, ChangelogReader.open):
-        with pytest.raises(UnsupportedFormatError, match=message):
+        with pytest.raises(UnsupportedFormatError, match=f"'{segment}': .*{message}"):
             opener(directory, "key-value")
 
     assert segment.read_bytes() == newer
