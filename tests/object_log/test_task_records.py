@@ -16,10 +16,12 @@ from statestores.errors import (
     InvalidTypeError,
     StorageError,
     StoreCorruptedError,
+    UnsupportedFormatError,
 )
 from statestores.object_log.requests import Create
 from statestores.storage import Found, Outcome
 from statestores.tasks import Task, open_task
+from statestores.tasks.commits.record_file import pack_record, unpack_record
 from statestores.tasks.objects import object_commits, recovery
 from statestores.tasks.objects.commit_object import unpack_commit
 from statestores.tasks.objects.commit_steps import has_counted, note_written
@@ -261,6 +263,26 @@ def test_a_commit_that_failed_before_its_record_was_put_can_be_rolled_back(
         _put(task, 2)
         assert _numbers(task) == [2, 2]
     assert _records(root) == []
+
+
+@pytest.mark.spec("TSK-18", "TSK-19")
+def test_a_record_of_a_later_format_or_with_more_in_it_is_not_carried_out(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """Its checksum is right: of what this release does not understand it would make the rest."""
+    name = _half(root, tmp_path / "a")
+    assert root.storage is not None
+    found = root.storage.read(name)
+    assert isinstance(found, Found)
+    record = unpack_record(found.data, "here")
+    part = found.data[record.parts_at :]
+    assert unpack_commit(found.data, "here", "counts", root).first_offset == 0
+    later = pack_record({**record.content, "format": 2}, [part])
+    with pytest.raises(UnsupportedFormatError, match="format 2"):
+        unpack_commit(later, "here", "counts", root)
+    longer = pack_record(record.content, [part, b"more"])
+    with pytest.raises(StoreCorruptedError, match="its parts end at byte"):
+        unpack_commit(longer, "here", "counts", root)
 
 
 @pytest.mark.spec("TSK-18")
