@@ -76,7 +76,7 @@ def test_no_rows_have_no_body(compression: Compression) -> None:
 def test_rows_are_those_of_their_kind_whatever_their_schema_says_besides() -> None:
     """What Spark or pandas notes in a schema is not the changelog's, and would be kept with it."""
     schema = change_schema("key-value")
-    batch = pa.record_batch([pa.array([b"k"]), pa.array([b"v"])], names=schema.names)
+    batch = pa.record_batch([pa.array([b"k"]), pa.array([b"v"])], schema=schema)
     noted = batch.replace_schema_metadata({"pandas": "notes"})
     found = encoded_rows("key-value", noted, Compression.NONE)
 

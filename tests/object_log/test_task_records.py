@@ -13,6 +13,7 @@ from statestores import failpoints
 from statestores.errors import (
     CommitConflictError,
     CommitInDoubtError,
+    FencedError,
     InvalidTypeError,
     StorageError,
     StoreCorruptedError,
@@ -249,19 +250,20 @@ def test_after_an_interrupt_when_its_record_was_gone_a_commit_cannot_be_rolled_b
 def test_a_commit_that_failed_before_its_record_was_put_can_be_rolled_back(
     root: ss.StateRoot, tmp_path: Path
 ) -> None:
-    """Nothing of it is in the object store; the first commit of an opening, too."""
+    """Nothing of it is in the object store; the first commit of an opening, and a later one."""
 
     def fail() -> None:
         raise OSError(5, "Input/output error")
 
     with _opened(root, tmp_path / "a") as task:
-        failpoints.arm("task.recording", fail)
-        with pytest.raises(OSError, match="Input/output"):
-            _put(task, 1)
-        failpoints.disarm()
-        task.rollback()
-        _put(task, 2)
-        assert _numbers(task) == [2, 2]
+        for number in (1, 2):
+            failpoints.arm("task.recording", fail)
+            with pytest.raises(OSError, match="Input/output"):
+                _put(task, 10 + number)
+            failpoints.disarm()
+            task.rollback()
+            _put(task, number * 20)
+            assert _numbers(task) == [number * 20, number * 20]
     assert _records(root) == []
 
 
@@ -285,6 +287,34 @@ def test_a_record_of_a_later_format_or_with_more_in_it_is_not_carried_out(
         unpack_commit(longer, "here", "counts", root)
 
 
+@pytest.mark.spec("TSK-18", "OBJ-5")
+def test_a_commit_is_none_once_somebody_has_one_of_its_stores(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """The other one is the task's still, and would have its part: a commit of half the stores."""
+    with _opened(root, tmp_path / "a") as task:
+        _put(task, 1)
+        with ss.open_logged_store(root, "rates", 0, directory=tmp_path / "b", backend="memory"):
+            pass
+        with pytest.raises(FencedError, match="nothing of this commit was written"):
+            _put(task, 2)
+        task.rollback()
+    assert _records(root) == []
+    with _opened(root, tmp_path / "c") as task:
+        assert _numbers(task) == [1, 1]
+
+
+@pytest.mark.spec("TSK-18")
+def test_a_commit_of_one_store_puts_no_record(root: ss.StateRoot, tmp_path: Path) -> None:
+    """It is one anyway, and a record costs two requests."""
+    with _opened(root, tmp_path / "a") as task:
+        failpoints.arm("task.recording", lambda: pytest.fail("a record"))
+        task.store("rates").put("number", 1)
+        task.commit({INPUT: 1})
+
+        assert task.logged_store("rates").changelog.end_offset == 1
+
+
 @pytest.mark.spec("TSK-18")
 def test_a_record_in_the_place_of_another_stops_the_commit(
     root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -297,7 +327,10 @@ def test_a_record_in_the_place_of_another_stops_the_commit(
             return False
 
         monkeypatch.setattr(object_commits, "put_record", taken)
-        with pytest.raises(CommitConflictError, match="is that of another commit; close the task"):
+        with pytest.raises(
+            CommitConflictError,
+            match=r"'\S+@tasks/0_0/records/\S+' is that of another commit; close the task",
+        ):
             _put(task, 1)
         with pytest.raises(CommitConflictError, match="open it again"):
             task.rollback()
@@ -329,6 +362,38 @@ def test_a_record_that_cannot_be_removed_is_removed_by_the_next_opening(
     with _opened(root, tmp_path / "b") as task:
         assert _numbers(task) == [2, 2]
         assert _records(root) == []
+
+
+@pytest.mark.spec("TSK-19")
+def test_a_store_is_noted_once(root: ss.StateRoot, tmp_path: Path) -> None:
+    """With its first commit: each note is a request, and a commit would cost one more for ever."""
+    noted: list[str] = []
+    failpoints.arm("task.noting", lambda: noted.append("a store"))
+    for _ in range(2):
+        with _opened(root, tmp_path / "a") as task:
+            for _ in range(2):
+                _put(task, task.next_offset(INPUT))
+
+    assert noted == ["a store", "a store"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "records/counts/a1/00/x",
+        "records/counts/a1/x/00",
+        "records/counts/a1/00",
+        "records/counts/a1/\u0663/00",
+        "records/counts/a1/00/-1",
+        "written/counts/a1/00/00",
+    ],
+)
+def test_an_object_of_another_name_is_no_record(name: str) -> None:
+    """Whoever put it there, it is neither carried out nor an error of Python's."""
+    assert TASK.record_of(TASK.all + name) is None
+    record = RecordName("counts", "a1", 3, 4)
+    assert TASK.record_of(TASK.record(record)) == record
+    assert TASK.shown(TASK.record(record)).startswith("memory://tests/@tasks/0_0/records/counts/a1")
 
 
 def _unanswered(steps: Any) -> None:
