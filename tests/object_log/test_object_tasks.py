@@ -18,8 +18,8 @@ from statestores.errors import (
     StoreCorruptedError,
 )
 from statestores.storage import Found, ObjectStorage, Outcome
-from statestores.tasks import Task, TaskManager, open_standby, open_task
-from statestores.tasks.objects import commit_steps, recovery
+from statestores.tasks import RestoreProgress, Task, TaskManager, open_standby, open_task
+from statestores.tasks.objects import commit_steps, opening, recovery
 
 INPUT = ss.TopicPartition("words", 0)
 NAMES = ("counts", "rates")
@@ -480,3 +480,47 @@ def test_a_promoted_copy_tells_its_lag_while_it_commits(
         root, "counts", 0, directory=tmp_path / "two", backend="memory"
     ) as it:
         assert it.store.get("number") == 2
+
+
+@pytest.mark.spec("TSK-6", "TSK-12")
+def test_each_store_tells_when_its_restore_begins_and_ends(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """Also one with nothing to do, and one that a standby has brought along."""
+    with opened(root, tmp_path / "a") as task:
+        put(task, 1)
+    told: list[tuple[str, str]] = []
+
+    def listen(progress: RestoreProgress) -> None:
+        told.append((progress.store, progress.event))
+
+    with open_standby(root, "counts", 0, tmp_path / "b" / "counts" / "0", backend="sqlite") as copy:
+        copy.poll()
+        with opened(root, tmp_path / "b", standbys=[copy], listener=listen) as task:
+            assert numbers(task) == (1, 1, 1)
+
+    for name in NAMES:
+        events = [event for store, event in told if store == name]
+        assert events[:1] == ["started"]
+        assert events[-1:] == ["ended"]
+        assert set(events[1:-1]) <= {"restored"}
+
+
+@pytest.mark.spec("TSK-1", "TSK-17")
+def test_an_opening_that_fails_gives_back_its_engines(
+    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever keeps the error can try again: the engines stayed locked for as long as it lived."""
+
+    def refuse(*given: object) -> object:
+        raise StateStoreError("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(opening, "take_over", refuse)
+        with pytest.raises(StateStoreError, match="no answer") as caught:
+            opened(root, tmp_path / "a")
+    with opened(root, tmp_path / "a") as task:
+        put(task, 1)
+        assert numbers(task) == (1, 1, 1)
+
+    assert caught.value.__traceback__ is not None
