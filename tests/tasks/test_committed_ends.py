@@ -222,6 +222,21 @@ def _page(**changed: object) -> bytes:
 
 
 @pytest.mark.spec("TSK-16")
+@pytest.mark.usefixtures("no_descriptor_leaks")
+def test_a_note_that_outgrows_its_page_gets_a_larger_one(tmp_path: Path) -> None:
+    """In a file that takes the place of the smaller one; what came before is in it."""
+    ends = CommittedEnds(tmp_path / "0_0", ss.Durability.POWER_LOSS)
+    long = "b" * 3_000
+    for outputs in ({"a": 1}, {long: 2}, {"a": 3}):
+        ends.note([], outputs)
+    ends.close()
+    [file] = tmp_path.iterdir()
+
+    assert CommittedEnds(tmp_path / "0_0", ss.Durability.POWER_LOSS).outputs == {"a": 3, long: 2}
+    assert file.stat().st_size == 2 * 4_096
+
+
+@pytest.mark.spec("TSK-16")
 def test_a_note_of_a_later_release_is_not_guessed_at(tmp_path: Path) -> None:
     """A page that is whole, and of another format: it may mean something else."""
     (tmp_path / "0_0.ends").write_bytes(_page(format=2))
