@@ -425,3 +425,32 @@ def test_a_promotion_that_is_refused_leaves_it_as_it_was(
     following.append(copy.is_following)
 
     assert following == [False, True, False]
+
+
+@pytest.mark.spec("STB-1")
+@pytest.mark.parametrize("snapshots", [0, 2])
+def test_a_gap_of_one_change_is_a_gap(root: ss.StateRoot, tmp_path: Path, snapshots: int) -> None:
+    """The changelog begins after the first change, or one after what the only whole snapshot has.
+
+    Mutants that were off by one went on from there, and the copy lacked the change for ever.
+    """
+    place = root.partition("counts", 0).snapshots
+    with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
+        assert isinstance(counts.changelog, FileChangelog)
+        for number in range(snapshots or 1):
+            counts.store.put(f"{number}", number)
+            counts.commit()
+            if snapshots:
+                counts.snapshot()
+        counts.changelog.seal()
+        counts.store.put("last", 9)
+        counts.commit()
+        assert counts.changelog.delete_before(counts.changelog.end_offset - 1) == (snapshots or 1)
+        if snapshots:
+            [data] = list_snapshots(place)[1].glob("*.arrow")
+            data.write_bytes(data.read_bytes()[:-9] + b"damage to")
+        with (
+            open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy,
+            pytest.raises(OffsetOutOfRangeError, match="and no valid snapshot in"),
+        ):
+            copy.poll()
