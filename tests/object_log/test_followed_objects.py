@@ -16,6 +16,7 @@ from s3 import Bucket, FaultyProxy
 import statestores as ss
 from statestores import failpoints
 from statestores.errors import (
+    InvalidArgumentError,
     InvalidStateStoreError,
     StorageError,
     StoreClosedError,
@@ -27,6 +28,7 @@ from statestores.serving.answers import Answers
 from statestores.serving.limits import Deadline
 from statestores.serving.query import Query
 from statestores.tasks import Standby, open_standby
+from statestores.tasks.copying.copy_source import copy_source
 from statestores.tasks.copying.object_source import SteadyObjectChangelog
 
 COUNTS = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
@@ -345,3 +347,9 @@ def test_a_copy_stands_where_a_reshard_has_begun_the_log(
         assert copy.poll() == 0
         assert store.get("tea") == 0
         assert copy.lag.offset_lag == 0
+
+
+def test_a_copy_is_of_a_partition_that_the_store_has(root: ss.StateRoot) -> None:
+    """An object store has names for any other one, of which nobody ever puts an object."""
+    with pytest.raises(InvalidArgumentError, match="partition"):
+        copy_source(root, "counts", 9)
