@@ -135,7 +135,11 @@ class Membership:
             return 0
         done = self.tasks.process(wall_ms)
         for place, task in self.tasks.by_place.items():
-            if len(task.processed) > 1 and task.waiting(place) == 0:
+            if task.waiting(place):
+                continue
+            if place not in self.tasks.to_seek:
+                task.has_read_to(place, self._ends.get(place, 0))
+            if len(task.processed) > 1:
                 behind = self.behind(place, task.accepted[place])
                 if behind is not None:
                     task.set_lag(place, behind)

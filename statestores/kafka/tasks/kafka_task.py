@@ -105,6 +105,14 @@ class KafkaTask(Closing):
         """Return how many bytes of a partition wait, with those that came together with them."""
         return self._bytes[place].behind(self.processed[place])
 
+    def has_read_to(self, place: TopicPartition, offset: int) -> None:
+        """Note that what a partition has before *offset*, and was not accepted, is no record.
+
+        It is passed by the next commit, as what was processed is (KFK-49). Requires: nothing waits.
+        """
+        if offset > self.processed[place]:
+            self.processed[place] = self.accepted[place] = offset
+
     @property
     def takes_rows(self) -> bool:
         """Whether all records that are at hand are best given to it at once."""
@@ -138,6 +146,7 @@ class KafkaTask(Closing):
         """Whether anything happened since the last commit, or the group lacks offsets of it."""
         return bool(
             self.uncommitted
+            or self.processed != self.committed
             or self.told != self.committed
             or self._writer.has_emitted
             or self.stores.has_pending_writes

@@ -125,6 +125,14 @@ class Way:
             self.reporter(Progress(rows=self.rows, bytes=self.bytes, total_rows=total, offset=last))
 
     @property
+    def next_offset(self) -> int:
+        """Where to read on: nothing is missing before it, although it may be deleted (KFK-48).
+
+        Of a transaction that is noted, the end may still have to be written.
+        """
+        return max(self.following, min(self.logged.reached, self.end))
+
+    @property
     def kept(self) -> int:
         """The first offset that the store does not reflect yet; any thread may ask."""
         return max(self._start, self.logged.reflected)

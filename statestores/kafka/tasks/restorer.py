@@ -277,7 +277,7 @@ class Restorer:
         """Read what is left of all changelogs."""
         self._consumer.assign(
             [
-                KafkaPartition(*place, restore.remaining[place].following)
+                KafkaPartition(*place, restore.remaining[place].next_offset)
                 for place, restore in self._running.items()
             ]
         )

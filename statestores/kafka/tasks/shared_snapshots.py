@@ -69,7 +69,7 @@ class SharedSnapshots:
         Raises:
             StateStoreError: The store cannot be written, or *told* has raised it.
         """
-        if not logged.is_half_loaded and logged.next_offset >= max(start, 1):
+        if not logged.is_half_loaded and logged.has_all_before(start):
             return
         for offset, path in reversed(self.listed(logged.changelog).items()):
             why: object = None

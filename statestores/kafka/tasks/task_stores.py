@@ -37,6 +37,10 @@ _LOADING = TopicPartition("statestores.whole", 0)
 """Its offset says how far the store is with a whole, so that a crash in between is no loss."""
 _BEGUN, _ENDED = 1, 2
 
+_READ = "#read"
+"""Behind the name of a changelog, in no other topic's. Its offset is the last one that is no change
+the store lacks, where that is behind the last change: the end of a transaction is (KFK-48)."""
+
 _WHO_COMMITS = "the runner commits the stores of a task together, with its transaction"
 
 
@@ -53,6 +57,7 @@ class LoggedStore:
         self.frames = frames
         self._mark: int | None = None
         """What the next commit says of `_LOADING`."""
+        self._read = TopicPartition(f"{changelog.topic}{_READ}", changelog.partition)
         self._noted: NotedTopic | None = None
         self.wholes = Wholes()
         """When all of the store is written into a changelog of frames."""
@@ -60,7 +65,8 @@ class LoggedStore:
         """The offset of the last record of the commit under way, once the broker has said it."""
         self.reflected = self.next_offset
         """As `next_offset`, for any thread."""
-        self.reached = self.reflected
+        read = store.committed_offset(self._read)
+        self.reached = max(self.reflected, 0 if read is None else read + 1)
         """From where on the changelog may have a change that the store lacks; for any thread.
 
         Ends of transactions and what was taken back may lie between `reflected` and this."""
@@ -92,6 +98,10 @@ class LoggedStore:
                 "another application or runner; give the instance a directory of its own"
             )
 
+    def has_all_before(self, start: int) -> bool:
+        """Whether the store has some of its changelog, and no change before *start* is missing."""
+        return self.next_offset > 0 and self.reached >= start
+
     def has_begun_at(self, offset: int) -> None:
         """Note that the store has what a snapshot at *offset* has."""
         self.reflected = offset + 1
@@ -122,7 +132,8 @@ class LoggedStore:
                 f"{self.changelog.topic!r} ends before {end}: it is another topic than before, or "
                 "has lost its end; remove the local store to begin with what the topic has"
             )
-        if 0 < following < start or self.is_half_loaded or noted.is_other:
+        has_missed = following > 0 and not self.has_all_before(start)
+        if has_missed or self.is_half_loaded or noted.is_other:
             self.reflected = self.reached = 0
             self.store.truncate()
             noted.has_been_emptied()
@@ -194,18 +205,29 @@ class LoggedStore:
 
         Behind it are so many *markers* of the transaction that the record is the last one of.
         """
-        marks = {} if self._noted is None else self._noted.offsets()
+        marks = self.notes()
         if self._mark is not None:
             marks[_LOADING] = self._mark
         self._mark = None
-        self.store.commit(marks if offset is None else {self.changelog: offset, **marks})
+        if offset is not None:
+            marks[self.changelog] = offset
+            if markers:
+                marks[self._read] = offset + markers
+        elif self.reached > self.next_offset:
+            marks[self._read] = self.reached - 1
+        self.store.commit(marks)
+        self.has_committed(offset, markers)
+
+    def notes(self) -> dict[TopicPartition, int]:
+        """Return what the next commit of rows has to note besides their offset (KFK-42)."""
+        return {} if self._noted is None else self._noted.offsets()
+
+    def has_committed(self, offset: int | None, markers: int = 0) -> None:
+        """Note that the store has committed `notes`, and the changes up to *offset*, if any."""
         if self._noted is not None:
             self._noted.has_been_committed()
-        if offset is not None:
-            self.has_committed(offset, markers)
-
-    def has_committed(self, offset: int, markers: int = 0) -> None:
-        """Note that the store has committed the changes up to *offset*, and reflects them."""
+        if offset is None:
+            return
         self.reflected = offset + 1
         self.has_read_to(offset + 1 + markers)
 

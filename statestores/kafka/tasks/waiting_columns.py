@@ -64,7 +64,7 @@ class WaitingColumns:
         """
         if self._last is None:
             return
-        self._sink.commit({self._logged.changelog: self._last})
+        self._sink.commit({self._logged.changelog: self._last, **self._logged.notes()})
         self._logged.has_committed(self._last)
         self._last = None
         reach("kafka.batch-restored")
