@@ -66,6 +66,10 @@ class TransactionAbortedError(BrokerError):
     retryable = True
 
 
+class TooManyAbortsError(BrokerError):
+    """One transaction after the other could not be committed, and the next will not be, either."""
+
+
 class StoppedWaitingError(BrokerError):
     """The cluster does not answer, and nobody waits for it any more: the instance is stopped."""
 

@@ -18,7 +18,7 @@ from statestores.files.local_path import local_path
 from statestores.kafka.answering.open_stores import OpenStores
 from statestores.kafka.answering.server import begin_to_answer
 from statestores.kafka.answering.topic_membership import TopicMembership
-from statestores.kafka.broker_errors import StoppedWaitingError
+from statestores.kafka.broker_errors import StoppedWaitingError, TooManyAbortsError
 from statestores.kafka.client_settings import (
     CLIENT_LOGGER,
     ClientSettings,
@@ -244,8 +244,7 @@ class KafkaRunner:
                 interval_ms = self._snapshot_interval_ms
                 stack.enter_context(SnapshotWriter(shared, self._own_stores, interval_ms))
             self._restorer, self._tables = restorer, tables
-            fenced_at = -1
-            fenced = 0
+            fenced_at, fenced = -1, 0
             while True:
                 try:
                     self._be_member(plan, cluster, tables, restorer, identity.instance)
@@ -298,6 +297,9 @@ class KafkaRunner:
         self._stay = stay
         try:
             stay.run(self._stopping, lambda: self._is_paused, self._committed)
+        except TooManyAbortsError:
+            check_topics_are_there(plan, cluster)  # the client does not say which one is not
+            raise
         finally:
             self._aborts += stay.tasks.aborts
             for task in stay.tasks.finished:

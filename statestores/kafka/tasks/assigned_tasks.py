@@ -13,7 +13,7 @@ from confluent_kafka import Consumer
 
 from statestores.errors import BrokerError
 from statestores.failpoints import reach
-from statestores.kafka.broker_errors import TransactionAbortedError
+from statestores.kafka.broker_errors import TooManyAbortsError, TransactionAbortedError
 from statestores.kafka.client_settings import CLIENT_LOGGER
 from statestores.kafka.plan import Plan, TaskKey
 from statestores.kafka.tasks.kafka_task import KafkaTask
@@ -228,7 +228,7 @@ class AssignedTasks:
         self.aborts += 1
         self._aborts_in_a_row += 1
         if self._aborts_in_a_row > _MOST_ABORTS:
-            raise BrokerError(
+            raise TooManyAbortsError(
                 f"{_MOST_ABORTS} transactions in a row could not be committed; the last: {error}"
             ) from error
         CLIENT_LOGGER.warning("a transaction is taken back: %s", error)
