@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_END
 from confluent_kafka import TopicPartition as KafkaPartition
-from kafka_cluster import TestCluster
+from kafka_cluster import TestCluster, wait_for
+from kafka_threads import ThreadedInstance
 
 import statestores as ss
 from statestores.arrow.restore_mark import has_rows
 from statestores.kafka import run
 from statestores.kafka.changelog_rows import ChangelogRow
+from statestores.kafka.client_settings import ClientSettings
+from statestores.kafka.cluster import Cluster
 from statestores.kafka.tasks.restore import Way
 from statestores.kafka.tasks.task_stores import LoggedStore
 from statestores.kafka.tasks.waiting_columns import WaitingColumns
@@ -37,11 +40,11 @@ class _Application:
         self.given = Topic(f"{name}-in", key=ss.utf8, value=ss.int64, partitions=1)
         self.out = Topic(f"{name}-out", key=ss.utf8, value=ss.int64, partitions=1)
         self.changelog = f"{name}-minutes-changelog"
-        self._topology = Topology(name)
+        self.topology = Topology(name)
         minutes = ss.Window(
             "minutes", retention_ms=5_000, window_size_ms=1_000, key=ss.utf8, value=ss.int64
         )
-        counts = self._topology.stream(self.given).group_by_key().window(tumbling(1_000))
+        counts = self.topology.stream(self.given).group_by_key().window(tumbling(1_000))
         counts.count(minutes).to_stream().rekey(lambda record: record.key.key, key=ss.utf8).to(
             self.out
         )
@@ -50,7 +53,7 @@ class _Application:
     def run(self, offset_reset: Any = "earliest") -> list[int | None]:
         """Run until idle; return all that has come out."""
         run(
-            self._topology,
+            self.topology,
             bootstrap_servers=self._cluster.address,
             state=self._directory,
             backend="sqlite",
@@ -72,7 +75,7 @@ class _Application:
 def test_windows_whose_changelog_has_expired_stay(
     cluster: TestCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A clean restart lost all windows: of input of last year, or after a quiet weekend.
+    """After a quiet weekend, a restart lost all windows that were open.
 
     Their changelog had deleted every record that was older than the retention, and with them the
     end of the last transaction, which the store did not have, as it was no change. So the store was
@@ -117,6 +120,38 @@ def test_an_input_that_has_expired_was_read(
 
     assert application.run(offset_reset="error") == [1, 2]
     assert caplog.records == []
+
+
+@pytest.mark.long
+@pytest.mark.spec("KFK-48", "KFK-17")
+def test_a_copy_takes_over_what_has_expired(cluster: TestCluster, tmp_path: Path) -> None:
+    """It was emptied as its task came to it, although it had read all that there was."""
+    application = _Application(cluster, tmp_path)
+    place = TopicPartition(application.changelog, 0)
+    asked = Cluster(ClientSettings(cluster.address))
+
+    def has_come(count: int) -> bool:
+        return [each.value for each in cluster.read(application.out)] == [*range(1, count + 1)]
+
+    def has_read_all() -> bool:
+        assert other.runner._restorer is not None
+        [copy] = other.runner._restorer.standbys()
+        return copy.remaining[place].logged.reached == asked.ends([place], committed=False)[place]
+
+    one = ThreadedInstance(cluster, application.topology, tmp_path / "one", standby_replicas=1)
+    other = ThreadedInstance(cluster, application.topology, tmp_path / "other", standby_replicas=1)
+    with one:
+        one.wait_for("running", 1)
+        with other:
+            other.wait_for("standby", 1)
+            cluster.append(application.given, [Record("a", 1, each) for each in (1, 2, 3)])
+            wait_for(lambda: has_come(3), "counts")
+            wait_for(has_read_all, "a copy of all")
+            application.expire(application.changelog)
+            one.leave()
+            other.wait_for("running", 1)
+            cluster.append(application.given, [Record("a", 1, 4)])
+            wait_for(lambda: has_come(4), "a count that goes on")
 
 
 def _put(logged: LoggedStore, offset: int, markers: int) -> None:
