@@ -6,7 +6,7 @@ from typing import Self
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 
-_TEXT = re.compile(r"([0-9]{1,9})_([0-9]{1,9})")
+_TEXT = re.compile(r"([0-9]{1,10})_([0-9]{1,10})")
 
 
 @dataclass(frozen=True, slots=True, order=True)

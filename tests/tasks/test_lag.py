@@ -52,9 +52,11 @@ def test_a_task_is_written_as_kafka_writes_it() -> None:
     """Text and task are the same thing, and nothing else is a task."""
     assert str(TaskId(0, 3)) == "0_3"
     assert TaskId.parse("12_34") == TaskId(12, 34)
-    for text in ("", "0", "0-3", "-1_3", "0_3_4", "٣_0", "0_9999999999"):
+    for text in ("", "0", "0-3", "-1_3", "0_3_4", "٣_0", "0_99999999999"):
         with pytest.raises(InvalidArgumentError, match="group"):
             TaskId.parse(text)
+    with pytest.raises(InvalidArgumentError, match=r"from 0 to 2\*\*31 - 1, got 2147483648"):
+        TaskId.parse("0_2147483648")
     with pytest.raises(InvalidArgumentError):
         TaskId(0, -1)
     with pytest.raises(InvalidTypeError):
