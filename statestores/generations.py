@@ -13,6 +13,7 @@ them as they were, or gone, and then `refuse_replaced` says so.
 """
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -87,6 +88,25 @@ def refuse_replaced(home: Path) -> None:
     entry = _entry(root, store)
     if entry is not None and _generation(entry) != generation:
         raise resharded(store, root)
+
+
+def refuse_staged_before(home: Path, staged: Iterable[int | None]) -> None:
+    """Accept rows that were *staged* beside these generations, if their files are in *home*.
+
+    ``None`` is beside that of *home*.
+
+    Raises:
+        StoreReshardedError: Some were staged beside partitions that are no longer the store's, with
+            which the files have gone.
+    """
+    _, store, generation = place_in_root(home)
+    if {generation, None}.issuperset(staged):
+        return
+    raise StoreReshardedError(
+        f"the partitions of the store {store!r} were replaced since rows of this write were staged,"
+        " by a reshard or by an overwrite with snapshots. Nothing of this write is there: repeat "
+        "it, or start the query again"
+    )
 
 
 def resharded(store: str, root: Path | str) -> StoreReshardedError:

@@ -27,6 +27,7 @@ from statestores.arrow.snapshots.snapshot import SnapshotContent, write_content
 from statestores.changelog import FileChangelog, change_schema, changelog_partition
 from statestores.failpoints import reach
 from statestores.files.durable_directory import make_durable
+from statestores.generations import refuse_staged_before
 from statestores.resharding.left_over import remove_left_over
 from statestores.resharding.next_generation import next_generation, note_batches
 from statestores.resharding.refusals import refuse_recorded_batches
@@ -66,6 +67,7 @@ def replace_content(
 
     Raises:
         InvalidArgumentError: A task or a query has recorded a commit that the store lacks.
+        StoreReshardedError: The partitions were replaced since the rows were staged.
         StoreNotFoundError: A staged file is not there.
         StateStoreError: What is staged cannot be read, or the partitions not be written; the store
             is as it was.
@@ -75,6 +77,14 @@ def replace_content(
     refuse_recorded_batches(root.path, store, batches)
     write = write_directory(root.home(store), write_id)
     sorted_parts = [part for rows in staged if isinstance(rows, SortedRows) for part in rows.parts]
+    refuse_staged_before(
+        root.home(store),
+        (
+            each.generation
+            for each in staged
+            if (each.parts if isinstance(each, SortedRows) else each.files)
+        ),
+    )
     check_sorted(write, sorted_parts)
     with next_generation(root, store, entry.partitions) as (home, scratch):
         new = [

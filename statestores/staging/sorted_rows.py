@@ -34,7 +34,7 @@ from statestores.failpoints import reach
 from statestores.files.durable_directory import make_directory, make_durable
 from statestores.files.local_path import local_path
 from statestores.files.scratch_directory import scratch_directory
-from statestores.generations import current_home
+from statestores.generations import current_home, place_in_root
 from statestores.partitioning import partitioner_by_name
 from statestores.spi import kinds
 from statestores.spi.specification import StoreSpecification
@@ -91,6 +91,9 @@ class SortedRows:
     parts: tuple[SortedPart, ...]
     """What there is for each partition."""
 
+    generation: int
+    """The generation of partitions beside which the files lie."""
+
 
 class SortedStager(PartitionedRows):
     """Splits the rows of a task by partition, and sorts those of each."""
@@ -119,6 +122,7 @@ class SortedStager(PartitionedRows):
         )
         home = current_home(local_path(root, "root"), specification.name)
         self._directory = write_directory(home, write_id)
+        self._generation = place_in_root(home)[2]
         self._write_id = write_id
         self._attempt = check_write_id(attempt)
         self._specification = specification
@@ -151,7 +155,7 @@ class SortedStager(PartitionedRows):
             with reporting("write into", self._directory):
                 make_durable(self._directory)
             reach("stage.files-durable")
-        return SortedRows(write_id=self._write_id, parts=tuple(parts))
+        return SortedRows(write_id=self._write_id, parts=tuple(parts), generation=self._generation)
 
     def _write(self, partition: int, rows: pa.Table, indices: np.ndarray) -> None:
         """Sort the *rows* at *indices*; until the last ones come, onto the disk."""

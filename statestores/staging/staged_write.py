@@ -31,7 +31,7 @@ from statestores.errors import (
 from statestores.failpoints import reach
 from statestores.files.local_path import local_path
 from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS, when_unlocked
-from statestores.generations import current_home
+from statestores.generations import current_home, place_in_root, refuse_staged_before
 from statestores.partitioning import partitioner_by_name
 from statestores.spi.specification import StoreSpecification
 from statestores.staging.committed_write import (
@@ -75,6 +75,9 @@ class StagedRows:
     files: tuple[StagedFile, ...]
     """The files, in the order of their rows."""
 
+    generation: int | None = None
+    """The generation of partitions beside which they lie; ``None`` for one that cannot change."""
+
     @property
     def rows(self) -> int:
         """How many rows there are."""
@@ -113,8 +116,9 @@ def stage(
         InvalidArgumentError, InvalidTypeError: The changes cannot be changes of the store.
         StorageError: The files cannot be written.
     """
+    home = current_home(local_path(root, "root"), specification.name)
     writer = StagedWriter(
-        write_directory(current_home(local_path(root, "root"), specification.name), write_id),
+        write_directory(home, write_id),
         check_write_id(attempt),
         change_schema(specification.kind),
         partitioner_by_name(specification.partitioner),
@@ -123,7 +127,7 @@ def stage(
     )
     for batch in changes:
         writer.add(batch)
-    return StagedRows(write_id=write_id, files=writer.finish())
+    return StagedRows(write_id=write_id, files=writer.finish(), generation=place_in_root(home)[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +177,7 @@ class Publisher:
         if batch is not None and self.has(batch):
             remove_write(write_directory(directory, write_id))
             return PublishedWrite(rows=0, end_offsets=self.end_offsets)
+        refuse_staged_before(directory, (each.generation for each in staged if each.files))
         check_staged(write_directory(directory, write_id), files)
         intent = self._intent(write_id, files, batch, overwrite=mode == "overwrite")
         if intent.partitions:
@@ -292,6 +297,7 @@ def publish(
 
     Raises:
         StoreNotFoundError: There is no such store, or a staged file is gone.
+        StoreReshardedError: The partitions were replaced since the rows were staged.
         InvalidArgumentError: The mode is unknown, or rows of another write are among *staged*; or a
             task has died in the middle of a commit of the store, and has to be opened first.
         StoreLockedError: Another writer was there for *timeout_ms*; 0 tries once.

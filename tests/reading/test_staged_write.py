@@ -33,6 +33,7 @@ from statestores.errors import (
     StoreLockedError,
     StoreMismatchError,
     StoreNotFoundError,
+    StoreReshardedError,
 )
 from statestores.logged_store import open_logged_store
 from statestores.partitioning import partitioner_by_name
@@ -108,7 +109,7 @@ def test_rows_staged_beside_partitions_that_were_replaced_are_missed(root: ss.St
         reshard(ss.StateRoot.open(root.path), "counts", partitions)
     now = ss.StateRoot.open(root.path)
 
-    with pytest.raises(StoreNotFoundError, match="replaced since it was staged, by a reshard or"):
+    with pytest.raises(StoreReshardedError, match=r"were replaced since rows .* by a reshard"):
         publish(now, "counts", "w", rows)
     assert content(now) == OLD
     publish(now, "counts", "w", [staged(now, "w", "t1", NEW.items())])

@@ -1,5 +1,6 @@
 """Writes of a store that is resharded before they are committed: what they are told."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from statestores.spark.columns import from_spark
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.read_and_write import SourceOptions
 from statestores.spark.source.publishing import discard_rows, publish_rows, stage_rows
+from statestores.spark.source.write_by_snapshot import replace_by_snapshots, stage_sorted
 from statestores.spark.source.write_plan import WritePlan, plan_write
 from statestores.staging.write_intent import StreamBatch
 
@@ -68,3 +70,41 @@ def test_a_number_of_partitions_may_be_that_of_before(tmp_path: Path) -> None:
     ):
         plan(root, numPartitions="2")
     assert plan(root, numPartitions="3").partitions == 3
+
+
+@pytest.mark.parametrize("snapshot", ["never", "always"])
+@pytest.mark.parametrize("how", ["resharded twice", "replaced"])
+def test_a_write_whose_partitions_were_replaced_says_so(
+    tmp_path: Path, how: str, snapshot: str
+) -> None:
+    """It was told that a staged file "is not there", as if the store were not there.
+
+    Whoever takes conflicts as they come (``onConflict`` is ``merge``) met that whenever another
+    had replaced the partitions by as many: by an overwrite with snapshots, or by two reshards.
+    """
+    root = tmp_path / "state"
+    write(plan(root, numPartitions="2"), "w1")
+    overtaken = replace(plan(root), by_snapshot=snapshot == "always")
+    stage = stage_sorted if overtaken.by_snapshot else stage_rows
+    staged = stage(overtaken, "w2", "0", [from_spark(ROWS, overtaken.specification, raw=False)])
+    if how == "replaced":
+        by_snapshot(plan(root), "w3")
+    else:
+        for partitions in (3, 2):
+            reshard(root, "counts", partitions)
+    publish = replace_by_snapshots if overtaken.by_snapshot else publish_rows
+    with pytest.raises(
+        StoreReshardedError, match=r"'counts' were replaced since .* Nothing of .* repeat it"
+    ):
+        publish(overtaken, "w2", [staged], overwrite=True, expected_ends={})
+
+    discard_rows(overtaken, "w2")
+    assert [path for path in root.glob("counts/**/.writes/*") if path.is_dir()] == []
+    write(plan(root), "w4")
+
+
+def by_snapshot(planned: WritePlan, write_id: str) -> None:
+    """Replace the content of the store as *planned*, by snapshots."""
+    rows = from_spark(ROWS, planned.specification, raw=False)
+    staged = [stage_sorted(planned, write_id, "0", [rows])]
+    replace_by_snapshots(planned, write_id, staged, overwrite=True, expected_ends={})
