@@ -6,6 +6,7 @@ comes again gives the same rows, whatever the function would give today.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from datetime import datetime
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _COMPRESSION = pa.ipc.IpcWriteOptions(compression="lz4")
 _ROWS = 10_000
 """Rows as dictionaries that become a batch together."""
+
+_PAIR = 2
 
 _OBJECT_BYTES = 32 * 1024 * 1024
 """Bytes of rows, before they are compressed, that are put as one object."""
@@ -78,7 +81,8 @@ def batches_of_rows(emitted: object, schema: pa.Schema) -> Iterator[pa.RecordBat
     """Yield the dictionaries that a function has *emitted* as batches with *schema*.
 
     Raises:
-        InvalidTypeError: Something is no dictionary, or a value is not of its column's type.
+        InvalidTypeError: Something is no dictionary, or a value is not of its column's type; times
+            without a zone are none of a timestamp, nor are those with one of a timestamp_ntz.
         InvalidArgumentError: A column is unknown.
     """
     if emitted is None:
@@ -300,8 +304,10 @@ def _spark_type(kind: pa.DataType) -> str | None:
 def _from_rows(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
     columns = []
     for field in schema:
+        values = [row.get(field.name) for row in rows]
+        _refuse_zones(values, field.type, field.name)
         try:
-            column = pa.array([row.get(field.name) for row in rows], field.type)
+            column = pa.array(values, field.type)
         except (pa.ArrowException, TypeError, OverflowError) as error:
             raise InvalidTypeError(
                 f"the function has emitted a value in the column {field.name!r} that is no "
@@ -309,6 +315,46 @@ def _from_rows(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
             ) from error
         columns.append(_as_declared(column, field))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _refuse_zones(values: Iterable[Any], kind: pa.DataType, column: str) -> None:
+    """Accept *values* for *kind* with no time whose zone Arrow would make up, or leave out.
+
+    What is no such value at all, Arrow says.
+
+    Raises:
+        InvalidTypeError: There is one.
+    """
+    if pa.types.is_timestamp(kind):
+        has_zone = kind.tz is not None
+        for value in values:
+            if isinstance(value, datetime) and (value.utcoffset() is not None) != has_zone:
+                raise InvalidTypeError(
+                    f"the function has emitted {value!r} in the column {column!r}, where "
+                    + (
+                        "timestamps are instants: say its zone, as replace(tzinfo=UTC) does"
+                        if has_zone
+                        else "a timestamp_ntz has no zone: leave it out, as replace(tzinfo=None) "
+                        "does"
+                    )
+                )
+    elif pa.types.is_struct(kind):
+        structs = [value for value in values if isinstance(value, dict)]
+        for field in kind:
+            _refuse_zones((value.get(field.name) for value in structs), field.type, column)
+    elif pa.types.is_map(kind):
+        pairs = [
+            pair
+            for value in values
+            if isinstance(value, list | dict)
+            for pair in (value.items() if isinstance(value, dict) else value)
+            if isinstance(pair, tuple | list) and len(pair) == _PAIR
+        ]
+        for place, part in enumerate((kind.key_type, kind.item_type)):
+            _refuse_zones((pair[place] for pair in pairs), part, column)
+    elif pa.types.is_list(kind):
+        lists = [value for value in values if isinstance(value, list | tuple)]
+        _refuse_zones((each for value in lists for each in value), kind.value_type, column)
 
 
 def _unknown(name: object, schema: pa.Schema) -> InvalidArgumentError:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,43 @@ def test_sparks_hash_sends_each_place_to_its_partition() -> None:
             if number in places:
                 assert places.index(number) == hashed % partitions
     assert places_of(1).tolist() == [0]
+
+
+_NOON = datetime(2024, 7, 1, 12)  # noqa: DTZ001  # what it is about
+_INSTANT = _NOON.replace(tzinfo=timezone(timedelta(hours=-4)))
+_IN_UTC = pa.timestamp("us", "UTC")
+
+
+@for_each(
+    ("kind", "right", "wrong", "reason"),
+    [
+        (_IN_UTC, _INSTANT, _NOON, "instants: say its zone"),
+        (pa.timestamp("us"), _NOON, _INSTANT, "has no zone: leave it out"),
+        (pa.list_(_IN_UTC), [_INSTANT, None], [_INSTANT, _NOON], "instants: say its zone"),
+        (pa.struct({"at": _IN_UTC}), {"at": _INSTANT}, {"at": _NOON}, "instants: say its zone"),
+        (pa.map_(_IN_UTC, pa.int64()), [(_INSTANT, 1)], [(_NOON, 1)], "instants: say its zone"),
+        (
+            pa.map_(pa.string(), pa.timestamp("us")),
+            [("a", _NOON), ("b", None)],
+            [("a", _INSTANT)],
+            "has no zone: leave it out",
+        ),
+    ],
+)
+def test_a_row_has_a_zone_where_its_column_has_one(
+    kind: pa.DataType, right: object, wrong: object, reason: str
+) -> None:
+    """A function that emitted noon, in a session of New York, had emitted eight in the morning.
+
+    Arrow took a time without a zone for one in UTC, and an instant for a time on a clock in UTC.
+    Batches of the other type were refused since there are such functions.
+    """
+    schema = pa.schema({"column": kind})
+    (batch,) = batches_of_rows([{"column": right}, {"column": None}, {}], schema)
+
+    assert batch.column("column").to_pylist() == [right, None, None]
+    with pytest.raises(InvalidTypeError, match=f"in the column 'column', where .* {reason}"):
+        list(batches_of_rows([{"column": right}, {"column": wrong}], schema))
 
 
 def test_rows_of_two_partitions_in_one_task_are_refused() -> None:
