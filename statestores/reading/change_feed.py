@@ -99,11 +99,12 @@ class ChangeFeed:
         start = first if from_offset is None else from_offset
         end = self._log.end().offset
         stop = end if to_offset is None else to_offset
-        if not first <= start <= end or stop > end:
+        is_gone = from_offset is None and stop < first
+        if not first <= start <= end or stop > end or is_gone:
             raise OffsetOutOfRangeError(
                 f"partition {self._number} of {self._specification.name!r} has the changes from "
                 f"offset {first} up to, and without, {end}; asked for {start} up to {stop}"
-                f"{self._log.history if start < first else ''}"
+                f"{self._log.history if start < first or is_gone else ''}"
             )
         if start > stop:
             raise InvalidArgumentError(

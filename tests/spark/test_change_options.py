@@ -65,6 +65,8 @@ def places(found: list[dict[str, Any]]) -> list[tuple[int, int]]:
         ({"startingTimestamp": "9000"}, []),
         ({"startingTimestamp": "3000", "endingTimestamp": "1000"}, []),
         ({"endingTimestamp": "0"}, []),
+        ({"startingOffset": "4", "endingTimestamp": "999", "partitions": "0"}, []),
+        ({"startingVersion": "3", "endingVersion": "2"}, []),
         ({"startingOffset": "3", "endingTimestamp": "2500", "partitions": "0"}, [(0, 3)]),
         (
             {"startingTimestamp": "2000", "endingOffset": '{"0": 4, "1": 2}'},
@@ -77,6 +79,39 @@ def test_times_are_those_of_the_commits(
 ) -> None:
     """Both inclusive; each partition has its own offsets for a time."""
     assert places(feed(state, **options)) == expected
+
+
+@for_each(
+    "options",
+    [
+        {"startingVersion": "3", "endingVersion": "1"},
+        {"startingOffset": '{"1": 3}', "endingOffset": '{"0": 1, "1": 1}'},
+    ],
+)
+def test_changes_that_end_before_they_begin_are_refused(
+    state: Path, options: dict[str, str]
+) -> None:
+    """By the names of the options, and before a task runs.
+
+    Each task failed with what nobody had written: "from_offset must not exceed to_offset".
+    """
+    with pytest.raises(
+        InvalidOptionError,
+        match=r"'startingVersion'\) is 3 for partition [01] of 'counts', and .* is 1: the changes",
+    ):
+        feed(state, **options)
+
+
+def test_an_end_before_the_first_change_that_is_left_is_out_of_range(state: Path) -> None:
+    """The changes up to there are gone. It was said that some "from_offset" was too large."""
+    with FileChangelog.open(
+        ss.StateRoot.open(state).partition("counts", 0).changelog, COUNTS.kind
+    ) as log:
+        log.seal()
+        log.delete_before(6)
+
+    with pytest.raises(OffsetOutOfRangeError, match="from offset 6 up to, and without, 6; asked"):
+        feed(state, endingVersion="1", partitions="0")
 
 
 def test_the_value_before_is_a_column(state: Path) -> None:

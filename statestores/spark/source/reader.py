@@ -89,6 +89,7 @@ class StateStoreReader(DataSourceReader):
             ("endingOffset", options.ending_offset),
         ):
             check_partitions(option, named, specification.name, partitions)
+        self._refuse_inverted()
         if not specification.kind.has_history and (options.history or options.as_of_ms is not None):
             raise InvalidOptionError(
                 "the options asOf and history are for versioned stores, and "
@@ -113,6 +114,23 @@ class StateStoreReader(DataSourceReader):
         if keys is not None and placement is Placement.PARTITIONER:
             holding = self._holding(keys)
             self._read_numbers = tuple(each for each in self._numbers if each in holding)
+
+    def _refuse_inverted(self) -> None:
+        """Accept offsets of changes of which the first is at most the one after the last.
+
+        Raises:
+            InvalidOptionError: They are the wrong way round.
+        """
+        options = self._options
+        for number in self._numbers:
+            first = _offset_of(options.starting_offset, number)
+            last = _offset_of(options.ending_offset, number)
+            if first is not None and last is not None and first > last + 1:
+                raise InvalidOptionError(
+                    f"the option 'startingOffset' (or 'startingVersion') is {first} for partition "
+                    f"{number} of {self._specification.name!r}, and 'endingOffset' (or "
+                    f"'endingVersion') is {last}: the changes end before they begin; exchange them"
+                )
 
     def arrow_schema(self) -> "pa.Schema":
         """Return the schema of the batches that `read` gives."""
@@ -287,6 +305,8 @@ class StateStoreReader(DataSourceReader):
             stop = min(end, reader.offset_at(options.ending_timestamp_ms + 1))
         if options.starting_timestamp_ms is not None and start is not None:
             start = min(start, stop)
+        if options.ending_timestamp_ms is not None and start is not None and start <= end:
+            stop = max(start, stop)  # the time is before the offset: there is nothing
         return StorePartition(number, start, stop, seen=reader.seen)
 
     def _fresh_enough(self, reader: "PartitionReader", end: int, number: int) -> int | None:
