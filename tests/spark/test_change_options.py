@@ -201,3 +201,26 @@ def test_what_a_stream_cannot_take_is_refused(
     """Rather than that it has no effect."""
     with pytest.raises(InvalidOptionError, match=reason):
         stream(state, **options)
+
+
+def test_what_a_stream_goes_on_without_is_said_once(
+    state: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of each micro-batch it was said twice: for its end, and again for its tasks."""
+    read_all = pytest.importorskip("pyspark.sql.streaming.datasource").ReadAllAvailable
+    query = stream(state, failOnDataLoss="false")
+    begun = query.initialOffset()
+    directory = ss.StateRoot.open(state).partition("counts", 0).changelog
+    for first in (6, 8):
+        with FileChangelog.open(directory, COUNTS.kind) as log:
+            for _ in range(log.end_offset, first + 1):
+                log.seal()
+                log.append(Changes([b"a"], [ss.int64.encode(9)]))
+            log.delete_before(first)
+        caplog.clear()
+        tasks = query.partitions(begun, query.latestOffset(begun, read_all()))
+        rows = [row for task in tasks for batch in query.read(task) for row in batch.to_pylist()]
+
+        assert [row["offset"] for row in rows if row["partition"] == 0] == [first]
+        (warning,) = (each.getMessage() for each in caplog.records)
+        assert f"the changelog begins at {first}" in warning

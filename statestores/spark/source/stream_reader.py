@@ -109,6 +109,7 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._starting_ms = options.starting_timestamp_ms
         self._last: dict[int, int] | None = None
         self._readers: dict[int, PartitionReader] = {}
+        self._warned: dict[int, str] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what tasks get: they open what they read themselves."""
@@ -243,9 +244,18 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                     f"{message}; start anew with another checkpoint and a read of the store's "
                     "content, or go on without them with failOnDataLoss=false"
                 )
-            _log.warning("%s; the query goes on without them (failOnDataLoss=false)", message)
+            self._warn(number, message)
             kept[number] = StreamOffset(max(each.offset, beginning.offset), beginning.complete_from)
         return kept
+
+    def _warn(self, number: int, message: str) -> None:
+        """Say in the log what of the partition *number* a query goes on without, once.
+
+        Spark asks for the end of a micro-batch and then for its tasks, and both find the same loss.
+        """
+        if self._warned.get(number) != message:
+            _log.warning("%s; the query goes on without them (failOnDataLoss=false)", message)
+            self._warned[number] = message
 
     def _limited(self, begun: StreamOffsets, ends: dict[int, int]) -> dict[int, int]:
         """Return up to where the options allow one micro-batch to read."""
