@@ -140,6 +140,32 @@ def test_a_name_that_differs_in_case_only_is_taken(orders: DataFrame, state: Pat
             temporal_join(orders, state, on="key", at="time_ms", **names)  # type: ignore[arg-type]
 
 
+def test_columns_are_found_as_spark_finds_them(
+    spark: SparkSession, orders: DataFrame, state: Path, rows_of: RowsOf
+) -> None:
+    """A join ``on="KEY"`` of a frame with a column ``key`` had "0 columns 'KEY'".
+
+    To Spark these are one column, unless its session minds case, or there is one of exactly that
+    name.
+    """
+    join: dict[str, Any] = {"on": "KEY", "at": "TIME_MS"}
+    joined = temporal_join(orders, state, **join)
+
+    assert joined.columns == ["key", "time_ms", "value", "valid_from"]
+    assert rows_of(with_milliseconds(joined)) == expected(HISTORY)
+    both = orders.selectExpr("'nobody' AS key", "key AS KEY", "time_ms")
+    assert {row.value for row in temporal_join(both, state, **join).collect()} > {1.0, 1.3}
+    for name in ("keys", "Key"):
+        with pytest.raises(InvalidArgumentError, match=f"has 0 columns '{name}', expected one"):
+            temporal_join(both, state, on=name, at="time_ms")
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with pytest.raises(InvalidArgumentError, match="has 0 columns 'KEY', expected one"):
+            temporal_join(orders, state, **join)
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
 def test_times_may_be_timestamps_and_columns_are_named(
     spark: SparkSession, state: Path, rows_of: RowsOf
 ) -> None:

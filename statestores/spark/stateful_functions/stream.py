@@ -12,6 +12,7 @@ from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS
 from statestores.opening import DEFAULT_BACKEND
 from statestores.registry import load_backend
 from statestores.semantics.every_kind.arguments import check_time
+from statestores.spark.column_names import own_name
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.hash_placement import PLACE_COLUMN, Placement
 from statestores.spark.local_copy import CopyOptions
@@ -193,6 +194,7 @@ def stateful(
         raise InvalidArgumentError(f"by is 'batches' or 'rows', got {by!r}")
     check_worker_python(frame.sparkSession)
     _check_function(function)
+    key = own_name(frame, key)
     key_type = _type_of(frame, key)
     columns = _columns(output_schema)
     root = GivenRoot.of(fspath(state), storage_options)

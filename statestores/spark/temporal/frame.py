@@ -19,6 +19,7 @@ from statestores.reading.partition_reader import PartitionReader
 from statestores.registry import load_backend
 from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores.serdes.raw_serde import serde_or_raw
+from statestores.spark.column_names import minds_case, own_name
 from statestores.spark.copied_partition import copied_partition
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.hash_placement import PLACE_COLUMN, Placement, partition_of
@@ -193,6 +194,7 @@ def temporal_join(
         if own in frame.schema.names:
             raise InvalidArgumentError(f"the column {own!r} is for statestores; rename it")
     _check_names(frame, value_name, valid_from_name)
+    on, at = own_name(frame, on), own_name(frame, at)
     frame, at = _with_instants(frame, at)
     load_backend(backend or DEFAULT_BACKEND)
     ends = {} if frame.isStreaming else table_ends(root, specification, entry.partitions)
@@ -251,7 +253,7 @@ def _check_names(frame: "DataFrame", *added: str) -> None:
     Raises:
         InvalidArgumentError: It cannot: by default ``Value`` and ``value`` are one column to it.
     """
-    exact = frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    exact = minds_case(frame)
     folded = [name if exact else name.lower() for name in (*frame.schema.names, *added)]
     for name, key in zip(added, folded[-len(added) :], strict=True):
         if folded.count(key) > 1:

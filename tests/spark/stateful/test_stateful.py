@@ -111,6 +111,16 @@ def test_a_key_column_may_have_a_dot_in_its_name(
     assert {row["of.word"] for row in files.rows()[2]} == set(WORDS)
 
 
+def test_a_key_column_is_found_as_spark_finds_it(
+    spark: SparkSession, tmp_path: Path, words: Path
+) -> None:
+    """A key ``Word`` of a stream with a column ``word`` was not there."""
+    stream = word_count(stream_of(spark, words), tmp_path / "state", key="Word")
+    run(start(stream, tmp_path / "checkpoint", Files(tmp_path / "out")))
+
+    assert state_of(tmp_path / "state") == counted(words)[-1]
+
+
 def test_what_fails_once_counts_once(spark: SparkSession, tmp_path: Path, words: Path) -> None:
     """A task that raises, and a worker that is killed when it has computed: Spark tries again."""
 
