@@ -1,9 +1,9 @@
 """Giving the batches of a DataFrame to a function, whatever its columns are called.
 
 PySpark's `mapInArrow` looks each column up by its name. In a name a dot is taken for a field of a
-struct, a backtick for a quotation mark, and an asterisk for all columns; and of two columns with
-one name, which to Spark ``Id`` and ``id`` are as well, neither is found. A DataFrame with such
-columns cannot be mapped as it is.
+struct, a backtick for a quotation mark, an asterisk for all columns, and a NUL for the end of the
+name; and of two columns with one name, which to Spark ``Id`` and ``id`` are as well, neither is
+found. A DataFrame with such columns cannot be mapped as it is.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BatchFunction: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """What a task does with its batches."""
 
-_MARKS = frozenset(".`*")
+_MARKS = frozenset(".`*\0")
 
 
 def map_batches(frame: "DataFrame", function: BatchFunction, schema: "StructType") -> "DataFrame":

@@ -207,7 +207,7 @@ def test_a_column_may_have_a_dot_in_its_name(spark: SparkSession, state: Path) -
     """As columns of files with a header have; PySpark took it for a field of a struct.
 
     Most such DataFrames failed with an error of Spark's that the caller could not help, and so did
-    those with a backtick. The struct here has a field that the dotted name finds.
+    those with a backtick, or a NUL. The struct here has a field that the dotted name finds.
     """
     orders = spark.sql(
         "SELECT named_struct('key', 'wrong') AS order, 'EUR' AS `order.key`, 'x' AS `a``b`, "
@@ -217,6 +217,9 @@ def test_a_column_may_have_a_dot_in_its_name(spark: SparkSession, state: Path) -
 
     assert joined.columns == [*orders.columns, "the.rate", "valid_from"]
     assert joined.drop("valid_from").collect() == [(*orders.collect()[0], 1.3)]
+    ended = spark.createDataFrame([("EUR", 4_000)], "key string, time_ms long").toDF("k\0", "t")
+    joined = temporal_join(ended, state, on="k\0", at="t").drop("valid_from")
+    assert joined.collect() == [("EUR", 4_000, 1.3)]
 
 
 def test_columns_may_share_a_name(spark: SparkSession, state: Path) -> None:
