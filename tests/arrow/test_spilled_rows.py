@@ -119,6 +119,15 @@ def test_what_is_less_than_half_of_the_memory_is_held(tmp_path: Path) -> None:
     assert (large.are_there, list(tmp_path.iterdir())) == (False, [])
 
 
+def test_exactly_what_is_allowed_is_held_and_exactly_half_of_it_is_a_run(tmp_path: Path) -> None:
+    """More than the one is too much; less than the other is worth no file."""
+    folded = _run_of([b"v" * 100] * 10)
+    runs = SpilledRuns(tmp_path, 2 * folded.nbytes)
+
+    assert [runs.is_full(2 * folded.nbytes + more) for more in (0, 1)] == [False, True]
+    assert runs.take(folded).num_rows == 0
+
+
 _CHANGES = st.lists(st.tuples(_KEYS, st.none() | st.binary(max_size=30), st.integers(0, 30)))
 
 

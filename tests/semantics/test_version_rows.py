@@ -1,0 +1,380 @@
+"""Rows of versions, as commits make them and as views read them, beside a model.
+
+A model is a dictionary of versions by their starts, for each key. Whole stores are held against
+one in `test_pending_versions.py`. Here it says of each commit which rows it writes, what it reads
+for them, and from when on the vacuum has work.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from random import Random
+
+import pytest
+
+import statestores as ss
+from statestores.semantics.every_kind.arguments import MAX_TIME_MS
+from statestores.semantics.rows.layout import DATA, END, HISTORY
+from statestores.semantics.rows.progress import Progress
+from statestores.semantics.versioned import content
+from statestores.semantics.versioned.commit import resolve
+from statestores.semantics.versioned.rows import (
+    Latest,
+    Version,
+    Waiting,
+    data_key,
+    history_key,
+    history_row,
+    key_of,
+    latest_row,
+    read_history,
+)
+from statestores.semantics.versioned.view import VersionedView
+from statestores.spi.durability import Durability
+from statestores_memory import MemoryEngine
+
+KEYS = [b"", b"a", b"a\x00", b"a\x00b", b"b"]
+TIMES = range(14)
+CASES = 400
+
+Versions = dict[int, bytes | None]
+Record = ss.VersionedRecord[bytes]
+
+
+class CountedReads(MemoryEngine):
+    """An engine that notes which rows are asked for by key, and counts seeks."""
+
+    asked: Sequence[bytes] = ()
+    seeks = 0
+    reversed_scans = 0
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Read the rows of *keys*, and note them; nobody asks for none."""
+        assert keys
+        self.asked = [*self.asked, *keys]
+        return super().get_many(keys)
+
+    def first(self, start: bytes, stop: bytes | None = None) -> tuple[bytes, bytes] | None:
+        """Find the first row, and count."""
+        self.seeks += 1
+        return super().first(start, stop)
+
+    def scan(
+        self, start: bytes, stop: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Read rows in order, and count where that is from the highest key down."""
+        self.reversed_scans += reverse
+        return super().scan(start, stop, reverse=reverse)
+
+
+@dataclass
+class Case:
+    """What a store has, what waits for its next commit, and both together."""
+
+    engine: CountedReads
+    stored: dict[bytes, Versions]
+    pending: dict[bytes, Versions]
+    merged: dict[bytes, Versions]
+    cached: dict[bytes, Latest | None]
+    stream_time_ms: int
+    retention_ms: int
+
+    @property
+    def horizon_ms(self) -> int:
+        """Until when versions have expired at the commit."""
+        return self.stream_time_ms - self.retention_ms
+
+    @property
+    def waiting(self) -> dict[bytes, Waiting]:
+        """The pending versions, as a store holds them."""
+        return {
+            key: versions if len(versions) > 1 else next(iter(versions.items()))
+            for key, versions in self.pending.items()
+        }
+
+    def newest(self, key: bytes) -> int:
+        """Return when the latest stored version of *key* starts; before every time if none."""
+        return max(self.stored.get(key, {}), default=-1)
+
+
+def drawn_versions(chance: Random, times: range, most: int) -> dict[bytes, Versions]:
+    """Draw up to *most* versions of each of some keys, deletions among them."""
+    drawn = {
+        key: {
+            start: chance.choice([None, b"", b"%d" % start])
+            for start in chance.sample(times, min(len(times), chance.randint(0, most)))
+        }
+        for key in KEYS
+    }
+    return {key: versions for key, versions in drawn.items() if versions}
+
+
+def ends_of(versions: Versions) -> list[Version]:
+    """Return *versions* from the oldest to the latest, which has no end."""
+    starts = sorted(versions)
+    return [
+        Version(start, versions[start], end)
+        for start, end in zip_longest(starts, starts[1:], fillvalue=None)
+        if start is not None
+    ]
+
+
+def is_live(version: Version, horizon_ms: int) -> bool:
+    """Return whether *version* ends above *horizon_ms*."""
+    return version.valid_to_ms is None or version.valid_to_ms > horizon_ms
+
+
+def rows_of(key: bytes, versions: Versions) -> dict[bytes, bytes]:
+    """Return the rows of *versions* of *key*, as the specification has them (LAY-7)."""
+    *superseded, latest = ends_of(versions)
+    rows = {data_key(key): latest_row(latest.valid_from_ms, latest.value)}
+    if latest.value is None:  # its marker
+        start = latest.valid_from_ms
+        rows[history_key(key, start)] = history_row(start, None)
+    for start, value, end in superseded:
+        assert end is not None
+        rows[history_key(key, start)] = history_row(end, value)
+    return rows
+
+
+def drawn_case(chance: Random) -> Case:
+    """Draw a store that may have been vacuumed, and puts that it accepts."""
+    stored = drawn_versions(chance, TIMES[:10], 4)
+    retention = chance.choice([0, 2, 5, 100])
+    reached = max((max(versions) for versions in stored.values()), default=0)
+    if chance.random() < 0.5:
+        stored = {
+            key: {
+                version.valid_from_ms: version.value
+                for version in ends_of(versions)
+                if is_live(version, reached - retention)
+            }
+            for key, versions in stored.items()
+        }
+    pending = drawn_versions(chance, TIMES[max(0, reached - retention) :], chance.choice([1, 4]))
+    both = [*stored.values(), *pending.values()]
+    merged = {
+        key: stored.get(key, {}) | pending.get(key, {})
+        for key in KEYS
+        if key in stored or key in pending
+    }
+    engine = CountedReads.open("unused")
+    for key, versions in stored.items():
+        engine.apply(rows_of(key, versions), Durability.PROCESS_CRASH)
+    cached: dict[bytes, Latest | None] = {
+        key: max(stored[key].items(), key=lambda item: item[0]) if key in stored else None
+        for key in chance.sample(KEYS, chance.choice([0, 2, len(KEYS)]))
+    }
+    stream_time = max((max(versions) for versions in both), default=0)
+    return Case(engine, stored, pending, merged, cached, stream_time, retention)
+
+
+def cases() -> Iterator[Case]:
+    """Yield many cases, each with an engine that is closed afterwards."""
+    for seed in range(CASES):
+        case = drawn_case(Random(seed))
+        with case.engine:
+            yield case
+
+
+@pytest.mark.spec("VRS-1", "VRS-8", "VRS-14", "LAY-7")
+def test_a_commit_writes_the_rows_of_its_versions_and_no_others() -> None:
+    """Of what has not expired, each row is as it would be had all been put at once.
+
+    What has expired at the commit is written only where it was put late, and a row of it that stays
+    is right. No row of a marker stays whose deletion is superseded: the vacuum would take it for
+    one. Mutants that wrote expired rows, or kept such markers, lived.
+    """
+    for case in cases():
+        stored = dict(case.engine.scan(b""))
+        resolved = resolve(case.engine, case.cached, case.waiting, Progress(), case.horizon_ms)
+        case.engine.apply(resolved.rows, Durability.PROCESS_CRASH)
+        rows = dict(case.engine.scan(b""))
+
+        wanted: dict[bytes, bytes] = {}
+        for key, versions in case.merged.items():
+            wanted |= rows_of(key, versions)
+        assert rows.items() <= wanted.items()
+        for row in wanted.keys() - rows.keys():
+            assert row >= HISTORY
+            end = read_history(row, wanted[row]).valid_to_ms
+            assert end is not None
+            assert end <= case.horizon_ms
+            assert end != read_history(row, wanted[row]).valid_from_ms
+        for row, value in resolved.rows.items():
+            if row >= HISTORY and value is not None and row not in stored:
+                start, _, end = read_history(row, value)
+                is_late = start < case.newest(key_of(row))
+                assert is_late or end == start or (end is not None and end > case.horizon_ms)
+        assert resolved.latest == {
+            key: (max(case.merged[key]), case.merged[key][max(case.merged[key])])
+            for key, versions in case.pending.items()
+            if max(versions) >= case.newest(key)
+        }
+
+
+@pytest.mark.spec("VRS-14")
+def test_the_vacuum_has_work_from_the_lowest_end_that_was_written() -> None:
+    """Later, and rows that have expired stay; earlier, and each commit walks for nothing."""
+    for case in cases():
+        progress = Progress(pass_floor_ms=7)
+        resolved = resolve(case.engine, case.cached, case.waiting, progress, case.horizon_ms)
+        ends = [
+            read_history(row, value).valid_to_ms
+            for row, value in resolved.rows.items()
+            if row >= HISTORY and value is not None
+        ]
+
+        lowest = min((end for end in ends if end is not None), default=MAX_TIME_MS)
+        assert (progress.floor_ms, progress.pass_floor_ms) == (lowest, min(lowest, 7))
+
+
+def test_a_commit_reads_latest_rows_that_it_does_not_have_and_seeks_for_late_puts_alone() -> None:
+    """One read for all keys that are not cached, and none if there are none."""
+    for case in cases():
+        resolve(case.engine, case.cached, case.waiting, Progress(), case.horizon_ms)
+        late = [
+            start
+            for key, versions in case.pending.items()
+            for start in versions
+            if start < case.newest(key)
+        ]
+
+        unknown = sorted(case.pending.keys() - case.cached.keys())
+        assert list(case.engine.asked) == [data_key(key) for key in unknown]
+        assert bool(case.engine.seeks) == bool(late)
+
+
+def valid_at(versions: Versions, time_ms: int | None, horizon_ms: int) -> Record | None:
+    """Return what a model finds."""
+    for start, value, end in reversed(ends_of(versions)):
+        if time_ms is None or start <= time_ms:
+            if value is None or not (end is None or time_ms is None or horizon_ms <= time_ms < end):
+                return None
+            return ss.VersionedRecord(value, start, end)
+    return None
+
+
+def history_of(
+    versions: Versions, first_ms: int | None, last_ms: int | None, horizon_ms: int
+) -> list[Record]:
+    """Return the history that a model has."""
+    low = max(first_ms or 0, horizon_ms)
+    return [
+        ss.VersionedRecord(value, start, end)
+        for start, value, end in ends_of(versions)
+        if value is not None
+        and (last_ms is None or start <= last_ms)
+        and (end is None or (end > low and (last_ms is None or last_ms >= horizon_ms)))
+    ]
+
+
+@pytest.mark.spec("VRS-2", "VRS-4", "VRS-9")
+def test_a_view_gives_what_the_model_has_at_every_time() -> None:
+    """By key, of many keys, as a history and as a range, in both directions; and it counts."""
+    for seed, case in enumerate(cases()):
+        view = VersionedView(
+            case.engine, case.waiting, case.stream_time_ms, case.retention_ms, case.cached
+        )
+        horizon = case.horizon_ms
+        assert (view.reader, view.pending) == (case.engine, case.waiting)
+        assert view.latest_rows(KEYS) == case.engine.get_many([DATA + key for key in KEYS])
+        below = 0
+        for time_ms in (None, *TIMES[seed % 3 :: 3]):
+            found = {key: valid_at(case.merged.get(key, {}), time_ms, horizon) for key in KEYS}
+            by_key = {key: view.get(key, time_ms) for key in KEYS}
+            assert by_key == found
+            if time_ms is not None and time_ms < horizon:
+                below += sum(bool(v) and max(v) > time_ms for v in case.merged.values())
+            assert view.below_horizon == below
+            assert view.get_many(KEYS, [time_ms] * len(KEYS)) == list(found.values())
+            view.below_horizon = below
+            for reverse in (False, True):
+                scanned = list(view.scan(DATA, HISTORY, time_ms, reverse=reverse))
+                there = [(key, record) for key, record in found.items() if record is not None]
+                assert scanned == sorted(there, reverse=reverse, key=lambda pair: pair[0])
+            view.below_horizon = below
+        for key in KEYS:
+            versions = case.merged.get(key, {})
+            latest = view.latest(key)
+            assert latest == (ends_of(versions)[-1] if versions else None)
+            for time_ms in TIMES[max(0, horizon) :]:
+                after = min((start for start in versions if start > time_ms), default=None)
+                assert view.start_after(key, time_ms) == after
+
+
+@pytest.mark.spec("VRS-9")
+def test_a_view_gives_the_history_that_the_model_has_of_every_range() -> None:
+    """Of one key and of a range of keys, in both directions, with pending versions and without."""
+    for seed, case in enumerate(cases()):
+        view = VersionedView(
+            case.engine, case.waiting, case.stream_time_ms, case.retention_ms, case.cached
+        )
+        chance = Random(seed)
+        for _ in range(4):
+            first = chance.choice([None, *TIMES])
+            last = chance.choice([None, *TIMES[first or 0 :]])
+            of_each = {
+                key: history_of(case.merged.get(key, {}), first, last, case.horizon_ms)
+                for key in KEYS
+            }
+            for reverse in (False, True):
+                before = view.below_horizon
+                for key, wanted in of_each.items():
+                    found = list(view.history(key, first, last, reverse=reverse))
+                    assert found == (wanted[::-1] if reverse else wanted)
+                is_below = last is not None and last < case.horizon_ms
+                assert view.below_horizon - before == len(KEYS) * is_below
+                everything = [(key, each) for key in KEYS for each in of_each[key]]
+                ranged = list(view.range_history(DATA, HISTORY, first, last, reverse=reverse))
+                assert ranged == (everything[::-1] if reverse else everything)
+
+
+@pytest.mark.spec("COM-17")
+@pytest.mark.parametrize("turned_rows", [1, 2, 65_536])
+def test_content_has_every_version_that_a_read_finds(
+    turned_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In key and time order, however few versions of a key are turned round in memory.
+
+    A key may have more versions than that. The other way of reading them was never taken.
+    """
+    monkeypatch.setattr(content, "_TURNED_ROWS", turned_rows)
+    for case in cases():
+        reached = max((max(versions) for versions in case.stored.values()), default=0)
+        horizon = reached - case.retention_ms
+        found = [
+            each
+            for changes in content.version_chunks(case.engine, horizon)
+            for each in zip(changes.keys, changes.times_ms or (), changes.values, strict=True)
+        ]
+
+        assert found == [
+            (key, start, value)
+            for key, versions in case.stored.items()
+            for start, value, end in ends_of(versions)
+            if (end is not None and end > horizon)
+            or (end is None and (value is not None or start >= horizon))
+        ]
+        assert [row for row, _ in case.engine.scan(END)] == []
+
+
+def test_only_so_many_versions_of_a_key_are_turned_round_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Three where three are allowed; of one more each is read twice, and the next key once."""
+    monkeypatch.setattr(content, "_TURNED_ROWS", 3)
+    for superseded, scans in ((3, 0), (4, 1)):
+        versions: Versions = {start: b"%d" % start for start in range(superseded + 1)}
+        with CountedReads.open("unused") as engine:
+            for key in (b"a", b"b"):
+                stored: Versions = versions if key == b"a" else {0: b"0", 1: b"1"}
+                engine.apply(rows_of(key, stored), Durability.PROCESS_CRASH)
+            found = [
+                (key, start)
+                for changes in content.version_chunks(engine, -1)
+                for key, start in zip(changes.keys, changes.times_ms or (), strict=True)
+            ]
+
+            assert found == [*((b"a", start) for start in versions), (b"b", 0), (b"b", 1)]
+            assert engine.reversed_scans == scans
