@@ -6,7 +6,6 @@ Invariant: a folded tail is in key order, and within a key in the order of the k
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from typing import overload
 
 import numpy as np
 import pyarrow as pa
@@ -217,7 +216,7 @@ def _pieces(rows: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]
         yield cast(piece, schema)
 
 
-class _SortedKeys(Sequence[bytes]):
+class _SortedKeys:
     """The sorted keys of a tail, to be searched without making a list of them."""
 
     def __init__(self, keys: pa.Array) -> None:
@@ -226,13 +225,8 @@ class _SortedKeys(Sequence[bytes]):
     def __len__(self) -> int:
         return len(self._keys)
 
-    @overload
-    def __getitem__(self, place: int) -> bytes: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[bytes]: ...
-    def __getitem__(self, place: int | slice) -> bytes | Sequence[bytes]:
-        found = self._keys[place]
-        return _SortedKeys(found) if isinstance(place, slice) else bytes(found.as_py())
+    def __getitem__(self, place: int) -> bytes:
+        return bytes(self._keys[place].as_py())
 
     def below(self, key: bytes, start: int) -> int:
         """Return how many keys are below *key*, the first *start* of them known to be."""
