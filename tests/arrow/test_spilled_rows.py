@@ -19,7 +19,7 @@ from statestores.arrow.rows.spilled_runs import SpilledRuns
 from statestores.arrow.rows.tail import Tail
 from statestores.arrow.rows.versioned import VersionedTail
 from statestores.arrow.schemas import KEY_VALUE_ROWS, TIMESTAMPED_ROWS, VERSIONED_ROWS
-from statestores.errors import UnsupportedFormatError
+from statestores.errors import StorageError, UnsupportedFormatError
 from statestores.spi import TimestampedKeyValue, TtlClock
 
 _KEYS = st.sampled_from([b"", b"\x00", b"a", b"a\x00", b"ab", b"b", b"\xff"])
@@ -78,6 +78,26 @@ def test_about_a_batch_of_each_stream_is_in_memory() -> None:
     assert max(ahead) <= 2 * 100
 
 
+def test_a_key_that_goes_on_in_the_next_batch_holds_up_its_own_rows_alone() -> None:
+    """Each batch ends with the key that the next one begins with: two are held, and not all.
+
+    A mutant that went by the first batch that it held read each stream to its end.
+    """
+    given_out = 0
+    ahead = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number in range(100):
+            ahead.append(2 * number - given_out)
+            yield _keys([b"%03d" % number, b"%03d" % (number + 1)])
+
+    for step in aligned([batches()]):
+        given_out += len(_listed(step)[0])
+
+    assert given_out == 200
+    assert max(ahead) <= 4
+
+
 def _run_of(values: list[bytes]) -> pa.RecordBatch:
     columns = [[b"%03d" % number for number in range(len(values))], values]
     return pa.record_batch(
@@ -126,6 +146,40 @@ def test_exactly_what_is_allowed_is_held_and_exactly_half_of_it_is_a_run(tmp_pat
 
     assert [runs.is_full(2 * folded.nbytes + more) for more in (0, 1)] == [False, True]
     assert runs.take(folded).num_rows == 0
+
+
+def test_what_is_spilled_is_in_files_and_gone_after_a_clear(tmp_path: Path) -> None:
+    """A clear of the log forgets what was spilled as well: its rows had come back."""
+    tail = KeyValueTail()
+    tail.spill(SpilledRuns(tmp_path, 1))
+    tail.add(_batch([(b"a", b"1", 0), (b"b", b"1", 0)], timed=False))
+    tail.add(_batch([(b"a", b"2", 0)], timed=False))
+
+    assert len(list(tmp_path.iterdir())) == 2
+    assert tail.folded().num_rows == 0
+    assert _pylist(tail.changes(), None) == [
+        {"key": b"a", "value": b"2"},
+        {"key": b"b", "value": b"1"},
+    ]
+    tail.clear()
+    assert list(tmp_path.iterdir()) == []
+    tail.add(_batch([(b"c", b"3", 0)], timed=False))
+    snapshot = [_rows_of_none(KEY_VALUE_ROWS)]
+    assert _pylist(tail.merge(snapshot), KEY_VALUE_ROWS) == [{"key": b"c", "value": b"3"}]
+
+
+def test_a_run_that_cannot_be_written_read_or_removed_is_named(tmp_path: Path) -> None:
+    """With what was done and where: the disk is full, or somebody has tidied up."""
+    folded = _run_of([b"v" * 100] * 10)
+    with pytest.raises(StorageError, match=r"cannot write '.*gone.run-0\.arrow'"):
+        SpilledRuns(tmp_path / "gone", 1).take(folded)
+    runs = SpilledRuns(tmp_path, 1)
+    runs.take(folded)
+    (tmp_path / "run-0.arrow").unlink()
+    with pytest.raises(StorageError, match=r"cannot read '.*run-0\.arrow'"):
+        next(runs.streams()[0])
+    with pytest.raises(StorageError, match=r"cannot remove '.*run-0\.arrow'"):
+        runs.clear()
 
 
 _CHANGES = st.lists(st.tuples(_KEYS, st.none() | st.binary(max_size=30), st.integers(0, 30)))

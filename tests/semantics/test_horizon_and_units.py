@@ -29,6 +29,7 @@ READS: dict[str, tuple[Any, Callable[[Any], object], list[Callable[[Any, int], o
             lambda store, at: store.get_many([b"k"], at),
             lambda store, at: list(store.history(b"k", 0, at)),
             lambda store, at: list(store.scan_as_of(at)),
+            lambda store, at: list(store.range_history(b"j", b"l", 0, at)),
         ],
     ),
     "window": (
@@ -68,6 +69,26 @@ def test_a_read_below_the_horizon_is_counted(kind: str, tmp_path: Path) -> None:
                     assert _below_horizon(store) == before
                     read(each, 50)
                     assert _below_horizon(store) == before + 1
+
+
+@pytest.mark.spec("MET-12")
+def test_a_read_of_versions_at_the_horizon_is_not_below_it(tmp_path: Path) -> None:
+    """The version before the latest is valid there, and found; a millisecond earlier it is not."""
+    specification, fill, reads = READS["versioned"]
+    with ss.open_store(tmp_path / "s", specification, backend="memory") as store:
+        fill(store)
+        pending = store.read_only(Isolation.READ_UNCOMMITTED)
+        for reader in (store, pending):
+            assert reader.get(b"k", 90) == ss.VersionedRecord(b"1", 80, 100)
+        store.commit({})
+        for reader in (store, pending, store.read_only()):
+            assert reader.get(b"k", 90) == ss.VersionedRecord(b"1", 80, 100)
+            for read in reads:
+                before = _below_horizon(store)
+                read(reader, 90)
+                assert _below_horizon(store) == before
+                read(reader, 89)
+                assert _below_horizon(store) == before + 1
 
 
 @pytest.mark.spec("COM-48")

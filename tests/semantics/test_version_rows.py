@@ -14,6 +14,7 @@ import pytest
 
 import statestores as ss
 from statestores.semantics.every_kind.arguments import MAX_TIME_MS
+from statestores.semantics.rows import content_chunks
 from statestores.semantics.rows.layout import DATA, END, HISTORY
 from statestores.semantics.rows.progress import Progress
 from statestores.semantics.versioned import content
@@ -378,3 +379,15 @@ def test_only_so_many_versions_of_a_key_are_turned_round_in_memory(
 
             assert found == [*((b"a", start) for start in versions), (b"b", 0), (b"b", 1)]
             assert engine.reversed_scans == scans
+
+
+@pytest.mark.spec("COM-38")
+def test_chunks_of_content_are_as_many_versions_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large values come a few at a time, however many versions there are."""
+    monkeypatch.setattr(content_chunks, "CHUNK_BYTES", 32_000)
+    with CountedReads.open("unused") as engine:
+        versions: Versions = dict.fromkeys(range(300), b"v" * 1_000)
+        engine.apply(rows_of(b"k", versions), Durability.PROCESS_CRASH)
+        sizes = [len(changes) for changes in content.version_chunks(engine, -1)]
+
+    assert sizes == [64, *[32] * 7, 12]
