@@ -68,15 +68,11 @@ class RetainedTail(Tail):
 
     def add(self, changes: pa.RecordBatch) -> None:
         """Take the next changes of the log."""
-        if not changes.num_rows:
-            return
-        times = changes.column(self._time).to_numpy()
-        reached = np.maximum.accumulate(np.concatenate(([self._stream_time], times)))
-        self._stream_time = int(reached[-1])
-        # No refused change moves stream time, because each of them lies at or below it.
-        accepted = times > reached[:-1] - self._retention_ms
-        if not accepted.all():
-            changes = changes.filter(pa.array(accepted))
+        # What is too late at its moment lies at or below the horizon of every later one, so it is
+        # left out with what has expired; and stream time is above it.
+        highest = pc.max(changes.column(self._time)).as_py()
+        if highest is not None:
+            self._stream_time = max(self._stream_time, highest)
         self._keep(changes.select(self._schema.names))
 
     def clear(self) -> None:
