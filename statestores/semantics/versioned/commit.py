@@ -143,14 +143,12 @@ def _resolve_key(
         elif stored_value is None:
             superseded[row_key] = None
     for end, following in chain:
-        row_key = prefix + (MAX_TIME_MS - start).to_bytes(SUFFIX_BYTES)
-        if end <= horizon_ms:
-            superseded[row_key] = None
-        elif value is None:
-            superseded[row_key] = pack_header(DELETED | end)
-            floor = min(floor, end)
-        else:
-            superseded[row_key] = end.to_bytes(HEADER_BYTES) + value
+        if end > horizon_ms:  # else it is not written, and the store has no row of it
+            row_key = prefix + (MAX_TIME_MS - start).to_bytes(SUFFIX_BYTES)
+            if value is None:
+                superseded[row_key] = pack_header(DELETED | end)
+            else:
+                superseded[row_key] = end.to_bytes(HEADER_BYTES) + value
             if end < floor:  # noqa: PLR1730  # a call costs a tenth
                 floor = end
         start, value = end, following
