@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statestores.arrow.rows import tail as tails
 from statestores.arrow.rows.aligned import aligned
 from statestores.arrow.rows.key_value import KeyValueTail, TimestampedTail
 from statestores.arrow.rows.kinds import tail_of
@@ -180,6 +181,100 @@ def test_a_run_that_cannot_be_written_read_or_removed_is_named(tmp_path: Path) -
         next(runs.streams()[0])
     with pytest.raises(StorageError, match=r"cannot remove '.*run-0\.arrow'"):
         runs.clear()
+
+
+class CountedFolds(KeyValueTail):
+    """A tail that counts how often it folds."""
+
+    folds = 0
+
+    def _folded_changes(self, changes: pa.RecordBatch) -> pa.RecordBatch:
+        self.folds += 1
+        return super()._folded_changes(changes)
+
+
+def _five(number: int) -> pa.RecordBatch:
+    """Return five changes of five keys, other ones for each *number*."""
+    return _batch([(b"%02d-%d" % (number, each), b"v", 0) for each in range(5)], timed=False)
+
+
+def test_changes_are_folded_when_they_are_many_and_more_than_the_fold_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Sooner, and each fold is of few; later, and they take their memory."""
+    monkeypatch.setattr(tails, "_FOLD_ROWS", 10)
+    tail = CountedFolds()
+    folds = []
+    for number in range(8):
+        tail.add(_five(number))
+        folds.append(tail.folds)
+
+    assert folds == [0, 0, 1, 1, 1, 1, 2, 2]
+
+
+def test_what_waits_and_what_is_folded_are_spilled_when_both_are_too_much(tmp_path: Path) -> None:
+    """Two batches that are folded and two that wait are allowed here, and no fifth one."""
+    size = KeyValueTail()
+    size.add(_five(0))
+    size.add(_five(1))
+    folded = size.folded().nbytes
+    size.add(_five(2))
+    tail = KeyValueTail()
+    tail.spill(SpilledRuns(tmp_path, folded + 2 * size._pending_bytes))
+    for number in range(4):
+        tail.add(_five(number))
+        if number == 1:
+            assert tail.folded().num_rows == 10
+        assert list(tmp_path.iterdir()) == []
+    tail.add(_five(4))
+
+    assert [each.name for each in tmp_path.iterdir()] == ["run-0.arrow"]
+    assert tail.folded().num_rows == 0
+
+
+def test_rows_behind_the_last_change_of_a_run_are_given_as_they_are(tmp_path: Path) -> None:
+    """What changed an earlier key is over, also where a change waits that is in no run."""
+    tail = KeyValueTail()
+    tail.spill(SpilledRuns(tmp_path, 400))
+    tail.add(_batch([(b"b", b"x" * 500, 0)], timed=False))
+    tail.add(_batch([(b"a", b"new", 0)], timed=False))
+    assert len(list(tmp_path.iterdir())) == 1
+    assert [row["key"] for row in _pylist(tail.changes(), None)] == [b"a", b"b"]
+    tail.add(_batch([(b"d", b"new", 0)], timed=False))
+    assert [row["key"] for row in _pylist(tail.changes(), None)] == [b"a", b"b", b"d"]
+    keys = [b"a", b"b", b"c", b"e", b"f", b"g"]
+    snapshot = [pa.record_batch([[key], [b"old"]], schema=KEY_VALUE_ROWS) for key in keys]
+
+    assert {row["key"]: row["value"][:3] for row in _pylist(tail.merge(snapshot), None)} == {
+        b"a": b"new",
+        b"b": b"xxx",
+        b"c": b"old",
+        b"d": b"new",
+        b"e": b"old",
+        b"f": b"old",
+        b"g": b"old",
+    }
+    assert len(_pylist(tail.merge(snapshot), None)) == 7
+
+
+def test_rows_come_while_the_snapshot_is_read_where_each_batch_ends_with_a_changed_key() -> None:
+    """That key's rows may go on in the next batch, and wait; all others do not."""
+    given_out = 0
+    ahead = []
+
+    def snapshot() -> Iterator[pa.RecordBatch]:
+        for number in range(0, 100, 2):
+            ahead.append(number - given_out)
+            keys = [b"%03d" % number, b"%03d" % (number + 1)]
+            yield pa.record_batch([keys, [b"old"] * 2], schema=KEY_VALUE_ROWS)
+
+    tail = KeyValueTail()
+    tail.add(_batch([(b"%03d" % number, b"new", 0) for number in range(100)], timed=False))
+    for batch in tail.merge(snapshot()):
+        given_out += batch.num_rows
+
+    assert given_out == 100
+    assert max(ahead) <= 4
 
 
 _CHANGES = st.lists(st.tuples(_KEYS, st.none() | st.binary(max_size=30), st.integers(0, 30)))

@@ -391,3 +391,20 @@ def test_chunks_of_content_are_as_many_versions_as_fit(monkeypatch: pytest.Monke
         sizes = [len(changes) for changes in content.version_chunks(engine, -1)]
 
     assert sizes == [64, *[32] * 7, 12]
+
+
+@pytest.mark.spec("VRS-9", "LAY-7")
+def test_versions_at_the_end_of_time_are_found() -> None:
+    """Their keys are the lowest of the history: what is left of time is near 0."""
+    times = [MAX_TIME_MS - 1, MAX_TIME_MS]
+    versions: Versions = dict.fromkeys([5, *times], b"v")
+    with CountedReads.open("unused") as engine:
+        engine.apply(rows_of(b"k", versions), Durability.PROCESS_CRASH)
+        view = VersionedView(engine, {}, MAX_TIME_MS, MAX_TIME_MS)
+
+        for reverse in (False, True):
+            found = [each.valid_from_ms for each in view.history(b"k", None, None, reverse=reverse)]
+            assert sorted(found) == [5, *times]
+        assert view.get(b"k", times[0]) == ss.VersionedRecord(b"v", times[0], times[1])
+        assert view.start_after(b"k", 3) == 5
+        assert view.start_after(b"k", 5) == times[0]
