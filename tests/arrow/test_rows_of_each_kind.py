@@ -25,7 +25,7 @@ from statestores.semantics.every_kind.sorted_rows import SortedRows
 from statestores.semantics.retained.progress import REMOVALS_PER_WRITE
 from statestores.semantics.rows.layout import DATA, END, HISTORY
 from statestores.semantics.rows.progress import NO_STREAM_TIME
-from statestores.semantics.versioned.rows import read_history
+from statestores.semantics.versioned.rows import Version, read_history
 from statestores.spi import Changes, TtlClock
 from statestores_memory import MemoryEngine
 
@@ -328,3 +328,40 @@ def test_rows_of_more_than_two_gibibytes_are_copied_before_they_get_small_offset
         assert listed(pieces) == rows.to_pylist()
         assert [each.num_rows for each in pieces] == [2] * 10
         assert (max(sizes) <= most) if most else (min(sizes) >= 20 * 100)
+
+
+@pytest.mark.parametrize(
+    ("most_bytes", "rows_of_each"), [(100, 1), (2_500, 2), (1 << 20, 20)], ids=["1", "2", "all"]
+)
+def test_pieces_have_as_many_rows_as_fit(
+    most_bytes: int, rows_of_each: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One at least, of values that are larger than a batch should be."""
+    monkeypatch.setattr(tails, "BATCH_BYTES", most_bytes)
+    keys = pa.array([b"%02d" % number for number in range(20)], pa.large_binary())
+    rows = pa.record_batch(
+        [keys, pa.array([b"v" * 1_000] * 20, pa.large_binary())], ["key", "value"]
+    )
+    pieces = list(tails._pieces(rows, row_schema(ss.KeyValue.kind)))
+
+    assert {each.num_rows for each in pieces} == {rows_of_each}
+    assert listed(pieces) == rows.to_pylist()
+
+
+@pytest.mark.spec("VRS-14")
+def test_a_stored_version_that_has_expired_comes_not_into_the_history() -> None:
+    """The version before the latest put of a clock, and of a key that was put long ago."""
+    specification = EXPIRING["short versioned"]
+    engine, store = opened(specification)
+    put(store, Changes([b"k", b"l"], [b"old", b"old"], [0, 0]))
+    source = Source(specification, 0)
+    encoder = encoder_of(store)
+    assert encoder is not None
+    changes = Changes([b"k", b"clock", b"clock"], [b"new", b"1", b"2"], [90, 98, 100])
+    encoded = encoder.changes(source.columns(changes), is_empty=False)
+    rows = dict(encoded.rows)
+
+    assert [key for key in rows if key < HISTORY] == [DATA + b"clock", DATA + b"k"]
+    versions = [read_history(key, row or b"") for key, row in rows.items() if key >= HISTORY]
+    assert versions == [Version(98, b"1", 100)]
+    assert engine.get(DATA + b"l") is not None

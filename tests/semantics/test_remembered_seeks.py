@@ -119,3 +119,15 @@ def test_a_late_put_after_a_commit_and_after_a_rollback_sees_what_is_there(tmp_p
             (12, 40),
             (40, None),
         ]
+
+
+def test_what_was_forgotten_takes_no_memory(tmp_path: Path) -> None:
+    """The next commit remembers as much as the one before; it had remembered nothing any more."""
+    with filled(tmp_path, b"v" * (MOST_BYTES // 2)) as engine:
+        seeks = RememberedSeeks(engine)
+        for commit in range(4):
+            found = [seeks.first(start) for start in (b"a", b"c") * 2]
+
+            assert found[:2] == found[2:]
+            assert engine.seeks == 2 * (commit + 1)
+            seeks.forget()
