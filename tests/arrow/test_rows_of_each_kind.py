@@ -66,7 +66,8 @@ class Source:
         count = chance.choice([0, 1, 4, 12])
         keys = chance.choices(KEYS, k=count)
         values = [chance.choice([None, b"", b"%d" % number]) for number in range(count)]
-        times = [chance.randint(0, 20) for _ in keys]
+        latest = chance.choice([3, 20])
+        times = [chance.randint(0, latest) for _ in keys]
         if kind == "key-value":
             return Changes(keys, values)
         if kind == ss.TimestampedKeyValue.kind:
@@ -365,3 +366,22 @@ def test_a_stored_version_that_has_expired_comes_not_into_the_history() -> None:
     versions = [read_history(key, row or b"") for key, row in rows.items() if key >= HISTORY]
     assert versions == [Version(98, b"1", 100)]
     assert engine.get(DATA + b"l") is not None
+
+
+def test_late_versions_of_one_key_find_their_neighbours_in_a_long_history() -> None:
+    """They are sought in the order in which the history lies, newest first."""
+    specification = ss.Versioned("s", history_retention_ms=1 << 40)
+    (put_into, one), (encoded_into, other) = opened(specification), opened(specification)
+    for store in (one, other):
+        for time_ms in range(0, 2_000, 2):
+            store.put(b"k", b"%d" % time_ms, time_ms)
+        store.commit({})
+    times = [5, 101, 301, 303, 901, 1_501, 1_503]
+    changes = Changes([b"k"] * len(times), [b"late"] * len(times), times)
+    put(one, changes)
+    encoder = encoder_of(other)
+    assert encoder is not None
+    columns = Source(specification, 0).columns(changes)
+    other.commit_rows(encoder.changes(columns, is_empty=False), {})
+
+    assert list(encoded_into.scan(DATA, END)) == list(put_into.scan(DATA, END))

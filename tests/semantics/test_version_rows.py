@@ -410,3 +410,45 @@ def test_versions_at_the_end_of_time_are_found() -> None:
         assert view.get(b"k", times[0]) == ss.VersionedRecord(b"v", times[0], times[1])
         assert view.start_after(b"k", 3) == 5
         assert view.start_after(b"k", 5) == times[0]
+
+
+@pytest.mark.spec("VRS-4", "VRS-8")
+def test_a_version_whose_deletion_has_gone_is_not_found_beside_pending_ones() -> None:
+    """The vacuum has removed the deletion and not yet the version, which ended with it."""
+    with CountedReads.open("unused") as engine:
+        rows = rows_of(b"k", {0: b"gone", 5: None})
+        left = {history_key(b"k", 0): rows[history_key(b"k", 0)]}
+        engine.apply(left, Durability.PROCESS_CRASH)
+        view = VersionedView(engine, {b"k": (20, b"new")}, 20, 12)
+
+        assert [view.get(b"k", time_ms) for time_ms in (8, 19)] == [None, None]
+        assert view.get(b"k", 20) == ss.VersionedRecord(b"new", 20, None)
+        assert len(list(view.history(b"k", None, None, reverse=False))) == 1
+        engine.apply({data_key(b"k"): latest_row(20, b"new")}, Durability.PROCESS_CRASH)
+        view = VersionedView(engine, {}, 20, 15)
+        assert [view.get(b"k", time_ms) for time_ms in (5, 19)] == [None, None]
+
+
+def test_a_range_of_keys_ends_before_its_end_for_pending_versions_too() -> None:
+    """The key that is the end is above the last one that was asked for."""
+    with CountedReads.open("unused") as engine:
+        pending: dict[bytes, Waiting] = {key: (1, b"v") for key in KEYS}
+        view = VersionedView(engine, pending, 1, 1)
+        start, stop = data_key(b"a"), data_key(b"a\x00b")
+
+        found = [key for key, _ in view.scan(start, stop, None, reverse=False)]
+        assert found == [b"a", b"a\x00"]
+        assert [key for key, _ in view.range_history(start, stop, None, None, reverse=True)] == [
+            b"a\x00",
+            b"a",
+        ]
+
+
+def test_a_latest_version_that_is_cached_is_not_read() -> None:
+    """The cache has what a commit has just written, and the engine may be slow."""
+    with CountedReads.open("unused") as engine:
+        view = VersionedView(engine, {}, 5, 5, {b"k": (5, b"cached"), b"l": None})
+
+        assert view.latest(b"k") == Version(5, b"cached", None)
+        assert view.latest(b"l") is None
+        assert view.below_horizon == 0
