@@ -432,7 +432,7 @@ def test_a_version_whose_deletion_has_gone_is_not_found_beside_pending_ones() ->
 def test_a_range_of_keys_ends_before_its_end_for_pending_versions_too() -> None:
     """The key that is the end is above the last one that was asked for."""
     with CountedReads.open("unused") as engine:
-        pending: dict[bytes, Waiting] = {key: (1, b"v") for key in KEYS}
+        pending: dict[bytes, Waiting] = dict.fromkeys(KEYS, (1, b"v"))
         view = VersionedView(engine, pending, 1, 1)
         start, stop = data_key(b"a"), data_key(b"a\x00b")
 
