@@ -427,6 +427,7 @@ def test_a_version_whose_deletion_has_gone_is_not_found_beside_pending_ones() ->
         engine.apply({data_key(b"k"): latest_row(20, b"new")}, Durability.PROCESS_CRASH)
         view = VersionedView(engine, {}, 20, 15)
         assert [view.get(b"k", time_ms) for time_ms in (5, 19)] == [None, None]
+        assert view.start_after(b"k", 10) == 20
 
 
 def test_a_range_of_keys_ends_before_its_end_for_pending_versions_too() -> None:
