@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import statestores as ss
+from statestores.errors import InvalidArgumentError, StoreClosedError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.rows.layout import DATA, END
@@ -157,3 +158,29 @@ def test_a_late_put_at_the_time_of_the_latest_is_the_latest() -> None:
 
         assert (again.accepted, again.valid_to_ms) == (True, None)
         assert (earlier.accepted, earlier.valid_to_ms) == (True, 100)
+
+
+@pytest.mark.spec("VRS-9", "COM-19")
+def test_a_range_of_histories_is_of_the_keys_and_times_that_were_asked_for() -> None:
+    """Both ends of either are within; what can be no time is called by its name."""
+    engine = load_backend("memory").open("unused")
+    with open_on_engine(engine, ss.Versioned("s", history_retention_ms=FOREVER_MS)) as store:
+        for key in (b"a", b"b", b"c", b"d"):
+            for time_ms in (1, 3, 5):
+                store.put(key, b"%d" % time_ms, time_ms)
+        store.commit({})
+        reader: Any
+        for reader in (store, store.read_only()):
+            found = [
+                (key, each.valid_from_ms) for key, each in reader.range_history(b"b", b"c", 2, 4)
+            ]
+            assert found == [(b"b", 1), (b"b", 3), (b"c", 1), (b"c", 3)]
+            scanned = [(key, each.valid_from_ms) for key, each in reader.scan_as_of(4, b"b", b"c")]
+            assert scanned == [(b"b", 3), (b"c", 3)]
+            with pytest.raises(InvalidArgumentError, match="first_ms"):
+                reader.range_history(first_ms=-1)
+            with pytest.raises(InvalidArgumentError, match="last_ms"):
+                reader.range_history(last_ms=-1)
+    for read in (reader.scan_as_of, reader.range_history):
+        with pytest.raises(StoreClosedError, match="the store 's' is closed"):
+            read()
