@@ -25,7 +25,7 @@ from statestores.semantics.every_kind.sorted_rows import SortedRows
 from statestores.semantics.retained.progress import REMOVALS_PER_WRITE
 from statestores.semantics.rows.layout import DATA, END, HISTORY
 from statestores.semantics.rows.progress import NO_STREAM_TIME
-from statestores.semantics.versioned.rows import Version, read_history
+from statestores.semantics.versioned.rows import Version, history_key, read_history
 from statestores.spi import Changes, TtlClock
 from statestores_memory import MemoryEngine
 
@@ -385,3 +385,22 @@ def test_late_versions_of_one_key_find_their_neighbours_in_a_long_history() -> N
     other.commit_rows(encoder.changes(columns, is_empty=False), {})
 
     assert list(encoded_into.scan(DATA, END)) == list(put_into.scan(DATA, END))
+
+
+@pytest.mark.spec("VRS-8", "VRS-14")
+def test_the_marker_of_a_deletion_that_is_replaced_is_deleted() -> None:
+    """A value is put at the time of the deletion: the vacuum would remove it by the marker."""
+    specification = KINDS["versioned"]
+    engine, store = opened(specification)
+    put(store, Changes([b"k", b"l"], [None, b"v"], [5, 5]))
+    encoder = encoder_of(store)
+    assert encoder is not None
+    changes = Changes([b"k", b"l"], [b"back", b"again"], [5, 5])
+    columns = Source(specification, 0).columns(changes)
+    encoded = encoder.changes(columns, is_empty=False)
+    rows = dict(encoded.rows)
+
+    assert [row for row in rows if rows[row] is None] == [history_key(b"k", 5)]
+    assert encoded.has_deletions
+    assert engine.get(history_key(b"k", 5)) is not None
+    assert len(rows) == 3
