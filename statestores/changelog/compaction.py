@@ -109,6 +109,7 @@ def compact(
         previous_base=None,
         compacted_to=end,
         position=read_head(sealed[0].path).position,
+        partition=log.partition,
     )
     after = _write(log.directory, head, log.read(first, end), choice)
     reach("compaction.published")

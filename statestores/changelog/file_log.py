@@ -42,7 +42,7 @@ from statestores.files.directory_lock import DirectoryLock
 from statestores.files.local_path import local_path
 from statestores.spi.durability import Durability
 from statestores.spi.forking import disown_after_fork, of_parent
-from statestores.spi.offsets import Position
+from statestores.spi.offsets import Position, TopicPartition
 
 _DEFAULTS = ChangelogOptions()
 
@@ -89,11 +89,13 @@ class FileChangelog(FrameAppends):
         first_offset: int = 0,
         position: Position = NO_POSITION,
         clock_ms: Callable[[], int] = wall_clock_ms,
+        partition: TopicPartition | None = None,
     ) -> Self:
         """Create an empty changelog in *directory*, which may be missing, and open it.
 
         With a *first_offset* above 0 it continues a log that is kept elsewhere, as in a snapshot,
-        whose changes reflect the input up to *position*.
+        whose changes reflect the input up to *position*. *partition*, as `changelog_partition`
+        gives it, is noted in every segment, so that whoever knows it takes no other (LAY-33).
 
         Raises:
             InvalidArgumentError: *first_offset* cannot be an offset.
@@ -120,6 +122,7 @@ class FileChangelog(FrameAppends):
                 previous_base=None,
                 compacted_to=None,
                 position=position,
+                partition=partition,
             )
             end = LogAppender.begin(path, options, head, clock_ms)
         except BaseException:
@@ -128,14 +131,20 @@ class FileChangelog(FrameAppends):
         return cls(path, lock, store_kind, options, end)
 
     @classmethod
-    def open_or_create(cls, directory: str | PathLike[str], store_kind: str) -> Self:
+    def open_or_create(
+        cls,
+        directory: str | PathLike[str],
+        store_kind: str,
+        *,
+        partition: TopicPartition | None = None,
+    ) -> Self:
         """Open the changelog in *directory*, or create it where there is none.
 
         Raises:
             StateStoreError: See `open` and `create`.
         """
         make = cls.open if cls.exists(directory) else cls.create
-        return make(directory, store_kind)
+        return make(directory, store_kind, partition=partition)
 
     @classmethod
     def open(
@@ -146,18 +155,20 @@ class FileChangelog(FrameAppends):
         *,
         committed_offset: int | None = None,
         clock_ms: Callable[[], int] = wall_clock_ms,
+        partition: TopicPartition | None = None,
     ) -> Self:
         """Open the changelog in *directory* to append to it, and cut a torn tail (LOG-10).
 
         *committed_offset* is the last offset that the store has committed. A torn tail that
         begins at or before it is damage and not cut: the append there had returned (LOG-16).
+        No segment may say that it is of another than *partition*, if it is given (LAY-33).
         When it raises, nothing stored has changed.
 
         Raises:
             StoreNotFoundError: There is no changelog; `create` makes one.
             StoreLockedError: It is open elsewhere; the message names the owner.
-            ChangelogCorruptedError: It is damaged, a segment is missing, or it ends before the
-                committed offset.
+            ChangelogCorruptedError: It is damaged, a segment is missing or of another partition, or
+                it ends before the committed offset.
             UnsupportedFormatError: It is of a format version that is not known here.
             StoreMismatchError: It is one of another kind of store.
             StorageError: It cannot be read or written.
@@ -171,14 +182,14 @@ class FileChangelog(FrameAppends):
         lock = DirectoryLock.acquire(path)
         try:
             listing = list_segments(path)
-            check_chain(listing, store_kind)
-            tail, frames_at = open_last_segment(listing, committed_offset)
+            check_chain(listing, store_kind, partition)
+            tail, frames_at, named = open_last_segment(listing, committed_offset)
             remove_files((*leftovers(path), *listing.covered), path)
             active = ActiveSegment.open(listing.segments[-1].path, frames_at, tail.start)
         except BaseException:
             lock.release()
             raise
-        end = LogAppender(path, store_kind, options, active, tail, clock_ms)
+        end = LogAppender(path, store_kind, options, active, tail, clock_ms, partition or named)
         return cls(path, lock, store_kind, options, end)
 
     @property
@@ -194,6 +205,11 @@ class FileChangelog(FrameAppends):
     @property
     def store_kind(self) -> str:
         return self._store_kind
+
+    @property
+    def partition(self) -> TopicPartition | None:
+        """Whose changes these are, as new segments note it; ``None`` if nobody has said."""
+        return self._end.partition
 
     @property
     def is_open(self) -> bool:
@@ -228,7 +244,14 @@ class FileChangelog(FrameAppends):
         start, stop = check_range(
             self._directory, from_offset, to_offset, self.first_offset, self.end_offset
         )
-        return read_range(self._directory, start, stop, self._end.tail.before, lambda: self._open)
+        return read_range(
+            self._directory,
+            start,
+            stop,
+            self._end.tail.before,
+            lambda: self._open,
+            self.partition,
+        )
 
     def seal(self) -> None:
         """Begin a new segment, so that what is there can be compacted or deleted.
@@ -295,7 +318,7 @@ class FileChangelog(FrameAppends):
         lock = DirectoryLock.acquire(self._directory)
         try:
             if not self._end.is_as_left():
-                news = read_on(list_segments(self._directory), self._end.tail)
+                news = read_on(list_segments(self._directory), self._end.tail, self.partition)
                 if news is not None:
                     self._end.move(*news)
         except BaseException:

@@ -23,7 +23,7 @@ from statestores.changelog.segments.segment_head import SegmentHead
 from statestores.changelog.segments.tail import Tail
 from statestores.errors import InvalidTypeError
 from statestores.failpoints import reach
-from statestores.spi.offsets import Position
+from statestores.spi.offsets import Position, TopicPartition
 
 
 class _Unnoted(NamedTuple):
@@ -60,6 +60,7 @@ class LogAppender:
         active: ActiveSegment,
         tail: Tail,
         clock_ms: Callable[[], int],
+        partition: TopicPartition | None,
     ) -> None:
         self._directory = directory
         self._store_kind = store_kind
@@ -68,6 +69,8 @@ class LogAppender:
         self._active = active
         self._tail = tail
         self._clock_ms = clock_ms
+        self.partition = partition
+        """Whose changes these are; ``None`` if nobody has said."""
         self._unnoted: _Unnoted | None = None
 
     @classmethod
@@ -84,7 +87,7 @@ class LogAppender:
             StorageError: The directory cannot be written.
         """
         active, tail = _begin_segment(directory, head)
-        return cls(directory, head.store_kind, options, active, tail, clock_ms)
+        return cls(directory, head.store_kind, options, active, tail, clock_ms, head.partition)
 
     @property
     def tail(self) -> Tail:
@@ -179,6 +182,7 @@ class LogAppender:
             previous_base=tail.first_offset,
             compacted_to=None,
             position=tail.position,
+            partition=self.partition,
         )
         try:
             self._active, self._tail = _begin_segment(self._directory, head)

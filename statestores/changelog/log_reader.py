@@ -25,7 +25,7 @@ from statestores.errors import (
 )
 from statestores.files.local_path import local_path
 from statestores.spi.forking import renew_after_fork
-from statestores.spi.offsets import Position
+from statestores.spi.offsets import Position, TopicPartition
 
 _ATTEMPTS = 100
 _SETTLED = 1024  # tails of a few hundred bytes
@@ -71,36 +71,53 @@ _settled_tails = _SettledTails()
 class ChangelogReader(ReadOnlyChangelog):
     """A changelog of another process, or of a writer in this one. One thread at a time uses it."""
 
-    def __init__(self, directory: Path, store_kind: str, tail: Tail) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        store_kind: str,
+        tail: Tail,
+        partition: TopicPartition | None = None,
+    ) -> None:
         self._directory = directory
         self._store_kind = store_kind
         self._tail = tail
+        self._partition = partition
         self._open = True
 
     @classmethod
-    def open(cls, directory: str | PathLike[str], store_kind: str | None = None) -> Self:
+    def open(
+        cls,
+        directory: str | PathLike[str],
+        store_kind: str | None = None,
+        *,
+        partition: TopicPartition | None = None,
+    ) -> Self:
         """Open the changelog in *directory* for reading. Nothing is changed, ever.
+
+        *partition*, as `changelog_partition` gives it, says whose changelog it has to be, where
+        its segments say that at all (LAY-33).
 
         Raises:
             StoreNotFoundError: There is no changelog.
             StoreMismatchError: It is not one of a store of *store_kind*.
-            ChangelogCorruptedError: It is damaged in the last segment.
+            ChangelogCorruptedError: It is damaged in the last segment, or that is one of another
+                partition; so may be what `read` comes to.
             UnsupportedFormatError: It is of a format version that is not known here.
             StorageError: It cannot be read.
         """
         path = local_path(directory, "directory")
-        tail, found = _read_tail(path, None)
+        tail, found = _read_tail(path, None, partition)
         if store_kind is not None and store_kind != found:
             raise StoreMismatchError(
                 f"the changelog {str(path)!r} is that of a {found} store, and was opened for a "
                 f"{store_kind} store"
             )
-        return cls(path, found, tail)
+        return cls(path, found, tail, partition)
 
     def another(self) -> Self:
         """Return a reader for another thread, which need not read again what this one has."""
         self._check_open()
-        return type(self)(self._directory, self._store_kind, self._tail.copy())
+        return type(self)(self._directory, self._store_kind, self._tail.copy(), self._partition)
 
     @property
     def directory(self) -> Path:
@@ -149,7 +166,9 @@ class ChangelogReader(ReadOnlyChangelog):
     def read(self, from_offset: int | None = None, to_offset: int | None = None) -> Iterator[Frame]:
         end = self._refresh().end_offset
         start, stop = check_range(self._directory, from_offset, to_offset, self.first_offset, end)
-        return read_range(self._directory, start, stop, self._tail.before, lambda: self._open)
+        return read_range(
+            self._directory, start, stop, self._tail.before, lambda: self._open, self._partition
+        )
 
     def close(self) -> None:
         self._open = False
@@ -163,11 +182,13 @@ class ChangelogReader(ReadOnlyChangelog):
     def _refresh(self) -> Tail:
         """Return the tail as it is now."""
         self._check_open()
-        self._tail, _ = _read_tail(self._directory, self._tail)
+        self._tail, _ = _read_tail(self._directory, self._tail, self._partition)
         return self._tail
 
 
-def _read_tail(directory: Path, known: Tail | None) -> tuple[Tail, str]:
+def _read_tail(
+    directory: Path, known: Tail | None, partition: TopicPartition | None
+) -> tuple[Tail, str]:
     """Return the tail of the log in *directory*, read on from *known*, and the kind of store."""
     for _ in range(_ATTEMPTS):
         segments = list_segments(directory).segments
@@ -178,7 +199,7 @@ def _read_tail(directory: Path, known: Tail | None) -> tuple[Tail, str]:
         except FileNotFoundError:
             continue  # sealed, compacted and removed since the directory was read
         with segment:
-            check_name(segment)
+            check_name(segment, partition)
             if segment.head.compacted_to is not None:
                 continue  # no longer the last one
             return _tail_of(segment, known), segment.head.store_kind

@@ -11,21 +11,24 @@ from statestores.changelog.segments.segment_directory import (
 )
 from statestores.changelog.segments.tail import Tail
 from statestores.errors import ChangelogCorruptedError, StorageError, StoreMismatchError
+from statestores.spi.offsets import TopicPartition
 
 
-def check_chain(listing: SegmentListing, store_kind: str) -> None:
-    """Accept segments that follow each other, all of *store_kind*.
+def check_chain(
+    listing: SegmentListing, store_kind: str, partition: TopicPartition | None = None
+) -> None:
+    """Accept segments that follow each other, all of *store_kind*, none of another *partition*.
 
     Raises:
         StoreMismatchError: They are of another kind of store.
-        ChangelogCorruptedError: A head is damaged, or a segment is missing.
+        ChangelogCorruptedError: A head is damaged, a segment is missing, or one is another's.
         UnsupportedFormatError: One is of a version that is not known here.
         StorageError: One cannot be read.
     """
     before: int | None = None
     for info in listing.segments:
         try:
-            head = read_head(info.path)
+            head = read_head(info.path, partition)
         except FileNotFoundError as error:
             raise StorageError(
                 f"{str(info.path)!r} was removed while the changelog was opened"
@@ -45,8 +48,10 @@ def check_chain(listing: SegmentListing, store_kind: str) -> None:
         before = None if info.compacted else info.first_offset
 
 
-def open_last_segment(listing: SegmentListing, committed_offset: int | None) -> tuple[Tail, int]:
-    """Return the tail of the last segment of *listing*, and where its frames begin.
+def open_last_segment(
+    listing: SegmentListing, committed_offset: int | None
+) -> tuple[Tail, int, TopicPartition | None]:
+    """Return the tail of the last segment of *listing*, where its frames begin, and whose it is.
 
     Raises:
         ChangelogCorruptedError: A frame is damaged, or the log ends before *committed_offset*.
@@ -63,21 +68,23 @@ def open_last_segment(listing: SegmentListing, committed_offset: int | None) -> 
                 f"before {tail.end_offset}"
             )
             raise segment.damage(tail.start, tail.end_offset, reason)
-        return tail, segment.frames_at
+        return tail, segment.frames_at, segment.head.partition
 
 
-def read_on(listing: SegmentListing, known: Tail) -> tuple[Tail, int] | None:
+def read_on(
+    listing: SegmentListing, known: Tail, partition: TopicPartition | None
+) -> tuple[Tail, int] | None:
     """Return the tail of the last segment, read on from *known*, and where its frames begin.
 
     ``None`` if nothing has come since.
 
     Raises:
-        ChangelogCorruptedError: A frame is damaged.
+        ChangelogCorruptedError: A frame is damaged, or the segment is not one of *partition*.
         UnsupportedFormatError: A frame is of a version that is not known here.
         StorageError: It cannot be read.
     """
     with Segment.open(listing.segments[-1].path) as segment:
-        check_name(segment)
+        check_name(segment, partition)
         size = segment.size()
         is_known = known.identity == segment.identity and known.start <= size
         if is_known and known.start == size:

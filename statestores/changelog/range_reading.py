@@ -24,6 +24,7 @@ from statestores.errors import (
     StorageError,
     StoreClosedError,
 )
+from statestores.spi.offsets import TopicPartition
 
 Start = Callable[[Segment, int], tuple[int, int]]
 """Where in a segment to begin to look for an offset: the base offset and start of a frame."""
@@ -64,12 +65,20 @@ def check_range(
 
 
 def read_range(
-    directory: Path, start: int, stop: int, where: Start, is_open: Callable[[], bool]
+    directory: Path,
+    start: int,
+    stop: int,
+    where: Start,
+    is_open: Callable[[], bool],
+    partition: TopicPartition | None,
 ) -> Iterator[Frame]:
-    """Yield the frames of ``start <= offset < stop``, whose end is known to have been written."""
+    """Yield the frames of ``start <= offset < stop``, whose end is known to have been written.
+
+    They are those of *partition*, if it is given.
+    """
     cursor = start
     while cursor < stop:
-        segment, last = _open_holding(directory, cursor)
+        segment, last = _open_holding(directory, cursor, partition)
         with segment:
             for stored in _frames_from(segment, cursor, stop, where, last=last):
                 if not is_open():
@@ -79,7 +88,9 @@ def read_range(
                 cursor = frame.last_offset + 1
 
 
-def _open_holding(directory: Path, offset: int) -> tuple[Segment, SegmentInfo]:
+def _open_holding(
+    directory: Path, offset: int, partition: TopicPartition | None
+) -> tuple[Segment, SegmentInfo]:
     """Open the segment that stands for *offset*."""
     for _ in range(_ATTEMPTS):
         listing = list_segments(directory)
@@ -91,7 +102,7 @@ def _open_holding(directory: Path, offset: int) -> tuple[Segment, SegmentInfo]:
         except FileNotFoundError:
             continue  # replaced or deleted since the directory was read
         try:
-            check_name(segment)
+            check_name(segment, partition)
         except BaseException:
             segment.close()
             raise

@@ -45,7 +45,7 @@ def partition_facts(
         "is_unimported": _is_unimported(partition),
     }
     if partition.has_changelog:
-        facts["changelog"] = changelog_facts(partition.directory.changelog)
+        facts["changelog"] = changelog_facts(partition.directory.changelog, partition.logged)
     if open_engine and partition.has_engine:
         engine = engine_facts(partition, options)
         said = engine.pop("store", None)
@@ -54,11 +54,11 @@ def partition_facts(
     return facts
 
 
-def changelog_facts(path: Path) -> Facts:
-    """Return what is known about the changelog in *path*."""
+def changelog_facts(path: Path, logged: TopicPartition | None = None) -> Facts:
+    """Return what is known about the changelog in *path*, which is to be that of *logged*."""
     facts: Facts = {"path": str(path), "bytes": size_of(path)}
     try:
-        with ChangelogReader.open(path) as log:
+        with ChangelogReader.open(path, partition=logged) as log:
             segments = log.segments()
             torn = log.torn_tail
             facts |= {

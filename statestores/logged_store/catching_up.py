@@ -55,6 +55,7 @@ def join_changelog(
                 specification,
                 changelog_options or ChangelogOptions(),
                 store.committed_offset(logged),
+                logged,
             )
         )
         root.check_current(store.name)
@@ -71,8 +72,9 @@ def _open_changelog(
     specification: StoreSpecification[Any, Any],
     options: ChangelogOptions,
     committed_offset: int | None,
+    logged: TopicPartition,
 ) -> FileChangelog:
-    """Open the changelog of a store that has committed *committed_offset*, or begin one.
+    """Open the changelog *logged* of a store that has committed an offset, or begin one.
 
     Raises:
         StoreMismatchError: There is none, yet the store or a snapshot has come from one.
@@ -83,6 +85,7 @@ def _open_changelog(
             specification.kind,
             options,
             committed_offset=committed_offset,
+            partition=logged,
         )
     if committed_offset is not None or list_snapshots(directory.snapshots):
         raise StoreMismatchError(
@@ -90,7 +93,7 @@ def _open_changelog(
             "beside it came from one; put it back, or export the store and import it into a new "
             "state root"
         )
-    return FileChangelog.create(directory.changelog, specification.kind, options)
+    return FileChangelog.create(directory.changelog, specification.kind, options, partition=logged)
 
 
 def bring_up(

@@ -176,7 +176,7 @@ def _joins(
     if snapshot.manifest.partition != own:
         return False
     try:
-        with ChangelogReader.open(source.changelog, specification.kind) as log:
+        with ChangelogReader.open(source.changelog, specification.kind, partition=own) as log:
             return log.first_offset <= snapshot.offset + 1 <= log.end_offset
     except (ChangelogCorruptedError, StoreNotFoundError, UnsupportedFormatError):
         return False

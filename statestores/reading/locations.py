@@ -8,12 +8,14 @@ from typing import Any, TypeAlias
 
 from statestores.arrow.snapshots.directory import list_snapshots, offset_from_name
 from statestores.arrow.snapshots.manifest import MANIFEST_NAME
+from statestores.changelog import changelog_partition
 from statestores.engine_creation import ENGINE_DIRECTORY
 from statestores.errors import InvalidArgumentError, StoreNotFoundError
 from statestores.files.durable_json import ROOT_FILE
 from statestores.files.local_path import local_path
 from statestores.generations import place_in_root, resharded
 from statestores.opening import backend_of
+from statestores.spi.offsets import TopicPartition
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory, StateRoot, is_state_root
 
@@ -44,6 +46,13 @@ class Partition:
     def path(self) -> Path:
         """The directory."""
         return self.directory.path
+
+    @property
+    def logged(self) -> TopicPartition | None:
+        """Whose changelog lies there; ``None`` outside a state root."""
+        if self.specification is None or self.number is None:
+            return None
+        return changelog_partition(self.specification.name, self.number)
 
     @property
     def home(self) -> Path:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from statestores.changelog import ChangelogReader, Frame, change_schema
+from statestores.changelog import ChangelogReader, Frame, change_schema, changelog_partition
 from statestores.errors import OffsetOutOfRangeError, StoreLockedError, StoreNotFoundError
 from statestores.files.failures import storage_error
 from statestores.generations import place_in_root, refuse_replaced
@@ -46,6 +46,7 @@ class VisibleChangelog(VisibleLog):
         self._directory = directory
         self._specification = specification
         self._number = int(directory.path.name)
+        self._logged = changelog_partition(specification.name, self._number)
 
     @property
     def partition(self) -> int:
@@ -62,6 +63,11 @@ class VisibleChangelog(VisibleLog):
         return (
             f"; the store {self.store!r} has been resharded, which ended the changelogs that it "
             "had: read its content once more, and the changes from the ends of these on"
+        )
+
+    def _opened(self) -> ChangelogReader:
+        return ChangelogReader.open(
+            self._directory.changelog, self._specification.kind, partition=self._logged
         )
 
     def frames(self, start: int, stop: int) -> Iterator[Frame]:
@@ -82,7 +88,7 @@ class VisibleChangelog(VisibleLog):
     def _frames_now(self, end: FilesEnd, start: int, stop: int) -> Iterator[Frame]:
         """Yield frames from *start* on, from where they lie at *end*; at least one."""
         if start < end.log_offset:
-            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
+            with self._opened() as log:
                 yield from log.read(start, min(stop, end.log_offset))
         elif end.intent is not None and start < end.offset:
             schema = change_schema(self._specification.kind)
@@ -120,7 +126,7 @@ class VisibleChangelog(VisibleLog):
     def end_with(self, intent: WriteIntent | None) -> FilesEnd:
         """Return where the partition ends, *intent* being the last staged write."""
         try:
-            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
+            with self._opened() as log:
                 end, position, has_log = log.end_offset, log.position, True
         except StoreNotFoundError:
             refuse_replaced(self.store_directory)
@@ -140,7 +146,7 @@ class VisibleChangelog(VisibleLog):
 
     def compacted_to(self) -> int:
         try:
-            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
+            with self._opened() as log:
                 first = log.segments()[0]
         except StoreNotFoundError:
             return 0
@@ -155,14 +161,14 @@ class VisibleChangelog(VisibleLog):
 
     def first_offset(self) -> int:
         try:
-            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
+            with self._opened() as log:
                 return log.first_offset
         except StoreNotFoundError:
             return 0
 
     def beginning(self) -> LogBeginning:
         try:
-            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
+            with self._opened() as log:
                 first = log.segments()[0]
         except StoreNotFoundError:
             return LogBeginning(0, 0)
@@ -176,7 +182,7 @@ class VisibleChangelog(VisibleLog):
         is replaced meanwhile is left out.
         """
         try:
-            with ChangelogReader.open(self._directory.changelog, self._specification.kind) as log:
+            with self._opened() as log:
                 end, segments = log.end_offset, log.segments()
         except StoreNotFoundError:
             return 0.0

@@ -114,6 +114,7 @@ class Build:
                 self.specification.kind,
                 first_offset=self.offset + 1,
                 position=self.position,
+                partition=logged,
             ).close()
         return Built(
             path=directory.path,

@@ -163,7 +163,10 @@ class _NewPartition:
                     tail.add(batch)
                 self._write(directory, tail.merge(()), getattr(tail, "stream_time_ms", None))
         FileChangelog.create(
-            directory.changelog, self.specification.kind, first_offset=self.offset + 1
+            directory.changelog,
+            self.specification.kind,
+            first_offset=self.offset + 1,
+            partition=changelog_partition(self.specification.name, self.number),
         ).close()
         return directory.path
 

@@ -96,7 +96,7 @@ class ServedRunner:
         log = changelog_partition(name, partition)
         try:
             with ChangelogReader.open(
-                root.partition(name, partition).changelog, specification.kind
+                root.partition(name, partition).changelog, specification.kind, partition=log
             ) as reader:
                 return log, reader.end_offset
         except StoreNotFoundError:

@@ -33,7 +33,7 @@ from statestores.reading.visible_changelog import VisibleChangelog
 from statestores.reading.visible_log import VisibleLog
 from statestores.reading.visible_object_log import VisibleObjectLog
 from statestores.spark.given_root import GivenRoot
-from statestores.spi.offsets import Position
+from statestores.spi.offsets import Position, TopicPartition
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
 
@@ -220,7 +220,7 @@ class PartitionInDirectory(CopiedPartition):
         last segment is long.
         """
         try:
-            return _kept_reader(self._directory.changelog, self.specification.kind)
+            return _kept_reader(self._directory.changelog, self.specification.kind, self.logged)
         except StoreNotFoundError:
             return None
 
@@ -257,5 +257,5 @@ class PartitionInObjects(CopiedPartition):
 
 
 @lru_cache(maxsize=256)
-def _kept_reader(directory: Path, kind: str) -> ChangelogReader:
-    return ChangelogReader.open(directory, kind)
+def _kept_reader(directory: Path, kind: str, logged: TopicPartition) -> ChangelogReader:
+    return ChangelogReader.open(directory, kind, partition=logged)

@@ -14,7 +14,13 @@ from typing import Any
 
 from statestores.arrow.file_access import reporting
 from statestores.arrow.snapshots.directory import list_snapshots
-from statestores.changelog import Changelog, FileChangelog, FrameKind, change_schema
+from statestores.changelog import (
+    Changelog,
+    FileChangelog,
+    FrameKind,
+    change_schema,
+    changelog_partition,
+)
 from statestores.errors import StoreCorruptedError, StoreMismatchError
 from statestores.failpoints import reach
 from statestores.files.directory_lock import DirectoryLock
@@ -92,14 +98,15 @@ def open_log(
     Raises:
         StoreMismatchError: The store has content and no changelog that this one would continue.
     """
+    logged = changelog_partition(specification.name, int(partition.path.name))
     if FileChangelog.exists(partition.changelog):
-        return FileChangelog.open(partition.changelog, specification.kind)
+        return FileChangelog.open(partition.changelog, specification.kind, partition=logged)
     if list_snapshots(partition.snapshots) or backend_of(partition.path) is not None:
         raise StoreMismatchError(
             f"{str(partition.path)!r} has content and no changelog, and what is appended to a new "
             "one would hide it; open the store with a changelog first"
         )
-    return FileChangelog.create(partition.changelog, specification.kind)
+    return FileChangelog.create(partition.changelog, specification.kind, partition=logged)
 
 
 def remove_write(write: Path) -> None:

@@ -151,8 +151,9 @@ def missing_for_restore(
     Raises:
         ChangelogCorruptedError, StorageError: The changelog cannot be read.
     """
+    logged = changelog_partition(specification.name, int(source.path.name))
     try:
-        with ChangelogReader.open(source.changelog, specification.kind) as log:
+        with ChangelogReader.open(source.changelog, specification.kind, partition=logged) as log:
             first = log.first_offset
     except StoreNotFoundError:
         return "it has no changelog"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from statestores.changelog import FileChangelog
+from statestores.changelog import FileChangelog, changelog_partition
 from statestores.staging.unfinished_write import finish_staged_writes, refuse_unfinished_write
 from statestores.state_root import PartitionDirectory, StateRoot
 
@@ -38,7 +38,8 @@ def opened_changelog(root: StateRoot, store: str, partition: int) -> Iterator[Fi
     specification = root.store(store).specification
     directory = root.partition(store, partition)
     finish_staged_writes(root, store)
-    with FileChangelog.open(directory.changelog, specification.kind) as log:
+    logged = changelog_partition(store, partition)
+    with FileChangelog.open(directory.changelog, specification.kind, partition=logged) as log:
         root.check_current(store)
         refuse_unfinished_write(root.home(store))
         yield log

@@ -15,6 +15,7 @@ from statestores.changelog.segments.segment_directory import list_segments
 from statestores.errors import StateStoreError
 from statestores.reading.locations import Partition
 from statestores.semantics.every_kind.self_description import differences
+from statestores.spi.offsets import TopicPartition
 from statestores.spi.specification import StoreSpecification
 from statestores.verification.findings import Finding, Status
 
@@ -33,11 +34,13 @@ class LogRange:
     """Before this offset, compaction has dropped changes that were not void at their time."""
 
 
-def check_changelog(path: Path, kind: str | None) -> tuple[Finding, LogRange | None]:
-    """Read the whole changelog in *path*; return what it holds, if it can be read."""
+def check_changelog(
+    path: Path, kind: str | None, logged: TopicPartition | None = None
+) -> tuple[Finding, LogRange | None]:
+    """Read the whole changelog in *path*, that of *logged*; return what it holds, if it can be."""
     try:
-        with ChangelogReader.open(path, kind) as log:
-            check_chain(list_segments(path), log.store_kind)
+        with ChangelogReader.open(path, kind, partition=logged) as log:
+            check_chain(list_segments(path), log.store_kind, logged)
             segments = log.segments()
             compacted_to = segments[0].end_offset if segments[0].compacted else None
             torn = log.torn_tail

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from statestores.arrow.file_access import reporting
-from statestores.changelog import ChangelogReader
+from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.errors import StateStoreError, StoreCorruptedError, StoreNotFoundError
 from statestores.object_log.catching_up import catch_up
 from statestores.object_log.driver import run
@@ -117,7 +117,8 @@ def _ends(root: StateRoot, store: str) -> dict[int, int]:
     for number in range(entry.partitions):
         try:
             changelog = root.partition(store, number).changelog
-            with ChangelogReader.open(changelog, entry.specification.kind) as log:
+            logged = changelog_partition(store, number)
+            with ChangelogReader.open(changelog, entry.specification.kind, partition=logged) as log:
                 ends[number] = log.end_offset
         except StoreNotFoundError:
             ends[number] = 0

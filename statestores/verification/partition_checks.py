@@ -55,7 +55,7 @@ def check_partition(
     held: LogRange | None = None
     kind = None if specification is None else specification.kind
     if partition.has_changelog:
-        finding, held = check_changelog(partition.directory.changelog, kind)
+        finding, held = check_changelog(partition.directory.changelog, kind, partition.logged)
         yield finding
         held = None if held is None else _counted(partition, held)
     snapshots = []

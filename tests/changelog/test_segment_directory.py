@@ -74,8 +74,8 @@ def test_a_segment_that_goes_while_its_log_is_opened_is_our_error(
     """The opening has the lock, so no writer has done it; and it lets go of that lock."""
     write(directory, 2)
 
-    def gone(path: Path) -> SegmentHead:
-        raise FileNotFoundError(str(path))
+    def gone(path: Path, partition: object) -> SegmentHead:
+        raise FileNotFoundError(str(path), partition)
 
     with monkeypatch.context() as patch:
         patch.setattr(opening, "read_head", gone)

@@ -13,6 +13,7 @@ from statestores.errors import ChangelogCorruptedError, StorageError
 from statestores.failpoints import reach
 from statestores.files.durable_directory import make_durable
 from statestores.files.failures import storage_error
+from statestores.spi.offsets import TopicPartition
 
 SUFFIX = ".log"
 TEMPORARY_SUFFIX = ".log.tmp"
@@ -95,29 +96,41 @@ def list_segments(directory: Path) -> SegmentListing:
     )
 
 
-def read_head(path: Path) -> SegmentHead:
-    """Return the head of the segment *path*, which must be the one that its name says.
+def read_head(path: Path, partition: TopicPartition | None = None) -> SegmentHead:
+    """Return the head of the segment *path*, the one that its name says, and of *partition*.
 
     Raises:
         FileNotFoundError: It is not there, or no longer.
         ChangelogCorruptedError, UnsupportedFormatError, StorageError: As `Segment.open`.
     """
     with Segment.open(path) as segment:
-        check_name(segment)
+        check_name(segment, partition)
         return segment.head
 
 
-def check_name(segment: Segment) -> None:
-    """Accept a segment whose head and name agree.
+def check_name(segment: Segment, partition: TopicPartition | None = None) -> None:
+    """Accept a segment whose head and name agree, and that says nothing but *partition* (LAY-33).
 
     Raises:
-        ChangelogCorruptedError: The file has been renamed.
+        ChangelogCorruptedError: The file has been renamed, or has the changes of another partition.
     """
     if segment.path.name != segment_name(segment.head.base_offset):
         raise ChangelogCorruptedError(
             f"the changelog segment {str(segment.path)!r} begins at offset "
             f"{segment.head.base_offset}: it is another segment under this name"
         )
+    named = segment.head.partition
+    if named is not None and partition is not None and named != partition:
+        raise ChangelogCorruptedError(
+            f"the changelog segment {str(segment.path)!r} has the changes of {shown(named)}, and "
+            f"lies where those of {shown(partition)} belong: files were swapped or copied; put the "
+            "partition's own back"
+        )
+
+
+def shown(partition: TopicPartition) -> str:
+    """Return *partition* as messages show it."""
+    return f"{partition.topic!r}, partition {partition.partition}"
 
 
 def make_names_durable(directory: Path) -> None:

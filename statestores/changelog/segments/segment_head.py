@@ -16,11 +16,13 @@ Integers are big-endian::
     40  8  end offset, of a compacted segment; zero for others
     48  4  length of the position, a multiple of 8
     52  4  length of the schema
-    56     position before the segment, then schema: an encapsulated Arrow IPC message
+    56     position before the segment, then schema: an encapsulated Arrow IPC message; its metadata
+           may say whose changes they are (LAY-33)
 
 The first eighteen bytes keep this form in every version, so that a newer one is told from damage.
 """
 
+import json
 from dataclasses import dataclass
 from struct import Struct
 from typing import Self
@@ -35,15 +37,20 @@ from statestores.changelog.stored_position import (
     pack_position,
     unpack_position,
 )
-from statestores.errors import UnsupportedFormatError
+from statestores.errors import StoreCorruptedError, UnsupportedFormatError
+from statestores.files.strict_json import parse
 from statestores.spi.kinds import KINDS
-from statestores.spi.offsets import Position
+from statestores.spi.offsets import Position, TopicPartition
 
 LOG_FORMAT_VERSION = 1
 """The version of segments that is written. An older reader refuses a newer one by name."""
 
 SEGMENT_MAGIC = b"statelog"
 """What every segment begins with."""
+
+PARTITION = b"statestores.partition"
+"""The name under which the schema's metadata says whose changes follow. A release that does not
+know it compares columns alone and reads the segment; a segment without it is taken as it is."""
 
 _FIXED = Struct(">8sIIHBBBBxxQQQII")
 _CHECKED_FROM = 12
@@ -85,6 +92,9 @@ class SegmentHead:
     position: Position
     """The input that everything before the segment reflects."""
 
+    partition: TopicPartition | None = None
+    """Whose changes follow: the changelog of a store's partition; ``None`` if nobody has said."""
+
     @property
     def schema(self) -> pa.Schema:
         """The columns of the changes."""
@@ -93,7 +103,7 @@ class SegmentHead:
     def pack(self) -> bytes:
         """Return the stored form."""
         position = pack_position(self.position)
-        schema = self.schema.serialize().to_pybytes()
+        schema = _naming(self.schema, self.partition).serialize().to_pybytes()
         schema += bytes(-len(schema) % _ALIGNMENT)
         fields = (
             _FIXED.size + len(position) + len(schema),
@@ -151,6 +161,10 @@ class SegmentHead:
             position = unpack_position(data[_FIXED.size : schema_at])
         except MalformedPositionError as error:
             raise DamagedHeadError(str(error)) from error
+        try:
+            stored = pa.ipc.read_schema(pa.py_buffer(data[schema_at:length]))
+        except (pa.ArrowException, OSError, EOFError) as error:
+            raise DamagedHeadError(f"its schema cannot be read: {error}") from error
         head = cls(
             store_kind=_KIND_NAMES[kind],
             compression=_CODEC_NAMES[codec],
@@ -158,11 +172,8 @@ class SegmentHead:
             previous_base=None if previous == _NO_SEGMENT else previous,
             compacted_to=end if flags & _COMPACTED else None,
             position=position,
+            partition=_named_by(stored),
         )
-        try:
-            stored = pa.ipc.read_schema(pa.py_buffer(data[schema_at:length]))
-        except (pa.ArrowException, OSError, EOFError) as error:
-            raise DamagedHeadError(f"its schema cannot be read: {error}") from error
         if not stored.equals(head.schema):
             raise UnsupportedFormatError(
                 f"the changelog has the columns {describe(stored)}, and this release knows "
@@ -184,3 +195,29 @@ def head_bytes(data: bytes) -> int:
     if not _FIXED.size <= length <= _MAX_HEAD_BYTES or length % _ALIGNMENT:
         raise DamagedHeadError(f"the length of its head, {length}, cannot be one")
     return length
+
+
+def _naming(schema: pa.Schema, partition: TopicPartition | None) -> pa.Schema:
+    """Return *schema* with *partition* in its metadata."""
+    if partition is None:
+        return schema
+    named = json.dumps([partition.topic, partition.partition], separators=(",", ":"))
+    return schema.with_metadata({PARTITION: named.encode("ascii")})
+
+
+def _named_by(schema: pa.Schema) -> TopicPartition | None:
+    """Return the partition that the metadata of *schema* names; ``None`` if it names none.
+
+    Raises:
+        DamagedHeadError: It names something else.
+    """
+    named = (schema.metadata or {}).get(PARTITION)
+    if named is None:
+        return None
+    try:
+        match parse(named, "its name"):
+            case [str(topic), int(number)] if topic and type(number) is int and number >= 0:
+                return TopicPartition(topic, number)
+    except StoreCorruptedError as error:
+        raise DamagedHeadError(f"whose changes they are cannot be read: {error}") from error
+    raise DamagedHeadError(f"it says that its changes are those of {named!r}")

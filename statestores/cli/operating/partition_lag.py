@@ -132,7 +132,9 @@ def _end_of(partition: Partition) -> tuple[int, int | None]:
     """Return where *partition* ends for readers, and when its changelog was last written."""
     kind = None if partition.specification is None else partition.specification.kind
     try:
-        with ChangelogReader.open(partition.directory.changelog, kind) as log:
+        with ChangelogReader.open(
+            partition.directory.changelog, kind, partition=partition.logged
+        ) as log:
             path, end = log.segments()[-1].path, log.end_offset
             written_ms = path.stat().st_mtime_ns // 1_000_000
     except StoreNotFoundError:

@@ -53,9 +53,11 @@ class PartitionLog(Closing):
         durability: Durability,
         appended: Callable[[], object],
         patience: Patience | None = None,
+        partition: TopicPartition | None = None,
     ) -> None:
         """Use the log in *directory*, which need not be there yet. *appended* is told of appends.
 
+        Where *partition* is given, a log that says that it is another's is refused (LAY-33).
         With *patience*, it is shared with other processes. Else it holds the lock of the directory
         from the first append until it is closed.
         """
@@ -63,6 +65,7 @@ class PartitionLog(Closing):
         self._durability = durability
         self._appended = appended
         self._patience = patience
+        self._partition = partition
         self._lock = Lock()
         self._writer: FileChangelog | None = None
         self._reading = Lock()
@@ -199,14 +202,14 @@ class PartitionLog(Closing):
             self._writer.resume()
             return self._writer
         try:
-            return FileChangelog.open_or_create(self._directory, RECORDS)
+            return FileChangelog.open_or_create(self._directory, RECORDS, partition=self._partition)
         except StoreMismatchError:  # another process has created it meanwhile, or it is no log
-            return FileChangelog.open(self._directory, RECORDS)
+            return FileChangelog.open(self._directory, RECORDS, partition=self._partition)
 
     def _opened_reader(self) -> ChangelogReader | None:
         """Return the reader, opened when there is something to read."""
         if self._reader is None and FileChangelog.exists(self._directory):
-            self._reader = ChangelogReader.open(self._directory, RECORDS)
+            self._reader = ChangelogReader.open(self._directory, RECORDS, partition=self._partition)
         return self._reader
 
     def _looked(self, reader: ChangelogReader) -> int:

@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 
 from statestores.arrow.file_access import reporting
-from statestores.changelog import ChangelogReader, FileChangelog
+from statestores.changelog import ChangelogReader, FileChangelog, changelog_partition
 from statestores.errors import (
     InvalidTypeError,
     StoreLockedError,
@@ -253,7 +253,9 @@ def _positions(state: Path) -> dict[TopicPartition, int]:
         for number in range(entry.partitions):
             directory = root.partition(name, number).changelog
             if FileChangelog.exists(directory):
-                with ChangelogReader.open(directory, entry.specification.kind) as log:
+                logged = changelog_partition(name, number)
+                kind = entry.specification.kind
+                with ChangelogReader.open(directory, kind, partition=logged) as log:
                     reached = reached.merge(log.position)
     return {
         place: offset + 1

@@ -29,7 +29,7 @@ from statestores.processing.record_rows import record_batch
 from statestores.processing.serdes import decoded, encoded
 from statestores.processing.topic import Topic
 from statestores.root_document import MAX_PARTITIONS
-from statestores.spi import Durability
+from statestores.spi import Durability, TopicPartition
 from statestores.spi.closing import Closing
 
 K = TypeVar("K")
@@ -247,6 +247,7 @@ class LocalTopics(Closing):
                         self._durability,
                         self._count,
                         self._patience,
+                        TopicPartition(topic.name, number),
                     )
                     for number in range(count)
                 )

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from statestores.changelog import ChangelogReader
+from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.errors import (
     CommitConflictError,
     StoreCorruptedError,
@@ -178,7 +178,11 @@ class MicroBatches(OperatorBatches):
             reader = self._readers.get(changelog)
             try:
                 if reader is None:
-                    reader = ChangelogReader.open(changelog, entry.specification.kind)
+                    reader = ChangelogReader.open(
+                        changelog,
+                        entry.specification.kind,
+                        partition=changelog_partition(store, number),
+                    )
                     self._readers[changelog] = reader
                 ends[number] = reader.end_offset
             except StoreNotFoundError:

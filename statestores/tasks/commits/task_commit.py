@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from statestores.arrow.file_access import reporting
-from statestores.changelog import ChangelogReader, FileChangelog
+from statestores.changelog import ChangelogReader, FileChangelog, changelog_partition
 from statestores.changelog.encoded_rows import EncodedChanges
 from statestores.errors import CommitConflictError, StoreCorruptedError
 from statestores.failpoints import reach
@@ -183,7 +183,8 @@ def _check_appended(
     """
     target = root.partition(name, partition).changelog
     base, wanted = part.base_offset, part.frame
-    with ChangelogReader.open(target, root.store(name).specification.kind) as log:
+    kind, logged = root.store(name).specification.kind, changelog_partition(name, partition)
+    with ChangelogReader.open(target, kind, partition=logged) as log:
         found = next(iter(log.read(base)))  # all of it: another's may begin with the same changes
         # A compacted frame no longer says what was appended; the task's own commit was first.
         if found.explicit_offsets is None and not found.batch.equals(wanted.batch):
@@ -198,7 +199,8 @@ def _append(part: RecordedPart, root: StateRoot, name: str, partition: int) -> N
     """Append the recorded frame of the store *name* to its changelog."""
     kind = root.store(name).specification.kind
     target = root.partition(name, partition).changelog
-    with FileChangelog.open_or_create(target, kind) as log:
+    logged = changelog_partition(name, partition)
+    with FileChangelog.open_or_create(target, kind, partition=logged) as log:
         log.append_batch(part.frame.batch, position=part.frame.position)
 
 
@@ -207,7 +209,8 @@ def _end_offset(root: StateRoot, name: str, partition: int) -> int:
     directory = root.partition(name, partition).changelog
     if not FileChangelog.exists(directory):
         return 0
-    with ChangelogReader.open(directory, root.store(name).specification.kind) as log:
+    kind, logged = root.store(name).specification.kind, changelog_partition(name, partition)
+    with ChangelogReader.open(directory, kind, partition=logged) as log:
         return log.end_offset
 
 

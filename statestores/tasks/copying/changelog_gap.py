@@ -63,7 +63,9 @@ def is_left_behind(
     committed = store.committed_offset(partition)
     next_offset = offset_after(committed)
     try:
-        with ChangelogReader.open(source.changelog, store.specification.kind) as log:
+        with ChangelogReader.open(
+            source.changelog, store.specification.kind, partition=partition
+        ) as log:
             first = log.segments()[0]
             complete = first.end_offset if first.compacted else None
             return (first.first_offset if complete is None else complete) > next_offset

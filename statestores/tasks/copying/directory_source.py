@@ -43,7 +43,9 @@ class DirectorySource(CopySource):
     @contextmanager
     def missing(self, store: BytesStore) -> Iterator[Missing | None]:
         try:
-            log = ChangelogReader.open(self._directory.changelog, self._specification.kind)
+            log = ChangelogReader.open(
+                self._directory.changelog, self._specification.kind, partition=self._logged
+            )
         except StoreNotFoundError:
             refuse_replaced(self._directory.path.parent)
             yield None
