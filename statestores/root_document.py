@@ -129,12 +129,23 @@ def stores_in(fields: Fields, shown: str) -> dict[str, StoreEntry]:
     stores = {
         name: _read_entry(shown, name, entry) for name, entry in fields.inside("stores").items()
     }
+    check_checksum(fields, shown)
+    return stores
+
+
+def check_checksum(fields: Fields, shown: str) -> None:
+    """Accept *fields*, those of the document *shown*, if they sum up to what they say (LAY-11).
+
+    Those that say nothing are of an earlier release.
+
+    Raises:
+        StoreCorruptedError: They do not.
+    """
     if CHECKSUM in fields and fields.text(CHECKSUM) != checksum_of(fields.as_is()):
         raise StoreCorruptedError(
             f"{shown} does not have the checksum that it says: it is damaged or was edited; put it "
             f"back from a copy, or remove the field {CHECKSUM!r} if everything else in it is right"
         )
-    return stores
 
 
 def checksum_of(content: Mapping[str, Any]) -> str:
@@ -145,6 +156,11 @@ def checksum_of(content: Mapping[str, Any]) -> str:
     rest = {name: value for name, value in content.items() if name != CHECKSUM}
     compact = json.dumps(rest, sort_keys=True, separators=(",", ":"))
     return f"{crc32(compact.encode('ascii')):08x}"
+
+
+def with_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *content* and its checksum (LAY-11)."""
+    return {**content, CHECKSUM: checksum_of(content)}
 
 
 def _read_entry(shown: str, name: str, entry: Fields) -> StoreEntry:
@@ -203,7 +219,7 @@ def content_of(stores: Mapping[str, StoreEntry]) -> dict[str, Any]:
             for name, entry in stores.items()
         },
     }
-    return {**content, CHECKSUM: checksum_of(content)}
+    return with_checksum(content)
 
 
 def with_entry(stores: Mapping[str, StoreEntry], entry: StoreEntry) -> dict[str, StoreEntry] | None:

@@ -13,7 +13,7 @@ from statestores.errors import StoreNotFoundError
 from statestores.files.durable_json import check_format, read_fields
 from statestores.files.strict_json import Fields
 from statestores.object_root import RootObject
-from statestores.root_document import TOPOLOGY_NOTE
+from statestores.root_document import TOPOLOGY_NOTE, check_checksum
 from statestores.storage import ObjectStorage
 
 FORMAT = 1
@@ -65,17 +65,19 @@ def unpack_note(fields: Fields, place: Path | str) -> TopologyNote:
     """Return the note that has *fields* and is at *place*.
 
     Raises:
-        StoreCorruptedError: It is malformed.
+        StoreCorruptedError: It is malformed, or has another checksum than it says.
         UnsupportedFormatError: It is of a later release.
     """
     check_format(fields, place, FORMAT)
     groups = fields.inside("groups")
-    return TopologyNote(
+    note = TopologyNote(
         state=fields.text("state"),
         groups={name: groups.integer(name) for name in groups},
         topology=description_in(fields),
         runner=fields.text("runner") if "runner" in fields else LOCAL,
     )
+    check_checksum(fields, repr(str(place)))
+    return note
 
 
 def description_in(fields: Fields) -> Mapping[str, Any]:

@@ -20,6 +20,7 @@ from statestores.arrow.file_access import reporting
 from statestores.errors import InvalidArgumentError, StoreCorruptedError
 from statestores.files.durable_json import check_format, read_fields, write_json
 from statestores.files.strict_json import Fields
+from statestores.root_document import check_checksum, with_checksum
 from statestores.staging.staged_rows import StagedFile, staged_file_from_fields
 from statestores.staging.write_intent import StreamBatch, check_write_id
 
@@ -107,7 +108,8 @@ def store_record(directory: Path, record: BatchRecord) -> None:
     for name, changes in content["stores"].items():
         ends = {str(number): end for number, end in changes["end_offsets"].items()}
         content["stores"][name] = {**changes, "end_offsets": ends}
-    write_json(directory / RECORD_FILE, {"format": _FORMAT, **json.loads(json.dumps(content))})
+    written = {"format": _FORMAT, **json.loads(json.dumps(content))}
+    write_json(directory / RECORD_FILE, with_checksum(written))
 
 
 def read_record(directory: Path) -> BatchRecord | None:
@@ -125,7 +127,7 @@ def read_record(directory: Path) -> BatchRecord | None:
         check_write_id(fields.text("write_id"))
     except InvalidArgumentError as error:
         raise StoreCorruptedError(f"{str(path)!r} is malformed: {error}") from error
-    return BatchRecord(
+    record = BatchRecord(
         operator=fields.text("operator"),
         query=fields.text("query"),
         number=fields.integer("number"),
@@ -137,6 +139,8 @@ def read_record(directory: Path) -> BatchRecord | None:
         outputs=_files(fields, "outputs"),
         columns=fields.text("columns"),
     )
+    check_checksum(fields, repr(str(path)))
+    return record
 
 
 def forget_record(directory: Path) -> None:

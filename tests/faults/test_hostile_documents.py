@@ -34,7 +34,8 @@ from statestores.opening import backend_of
 from statestores.processing import Graph, Topic, Topology, describe
 from statestores.processing.local.identity import claim
 from statestores.processing.topology import differences
-from statestores.root_document import TOPOLOGY_NOTE, checksum_of
+from statestores.root_document import TOPOLOGY_NOTE
+from statestores.root_document import with_checksum as with_crc32
 from statestores.semantics import open_on_engine
 from statestores.semantics.rows.layout import POSITION_ROW, SPECIFICATION_ROW
 from statestores.spi.durability import Durability
@@ -153,7 +154,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Document]:
         "statestores.json": Document(
             root.path / "statestores.json",
             _read_root,
-            lambda content: {**content, "crc32": checksum_of(content)},
+            with_crc32,
         ),
         "intent.json": Document(
             writes / "intent.json",
@@ -171,8 +172,10 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Document]:
             spell=_spelled,
         ),
         "commit.json": Document(commit, lambda path: finish_commit(path.parent.parent, root, 0)),
-        "batch.json": Document(record, lambda path: read_record(path.parent)),
-        "topology.json": Document(note, lambda path: _compared(path.parent.parent, graph)),
+        "batch.json": Document(record, lambda path: read_record(path.parent), with_crc32),
+        "topology.json": Document(
+            note, lambda path: _compared(path.parent.parent, graph), with_crc32
+        ),
         "specification row": Document(row, lambda path: _open_with(path, SPECIFICATION_ROW)),
         "position row": Document(position, lambda path: _open_with(path, POSITION_ROW)),
     }

@@ -2,16 +2,28 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import statestores as ss
 from statestores.errors import (
+    StateStoreError,
     StoreCorruptedError,
     StoreMismatchError,
     UnsupportedFormatError,
 )
+from statestores.files.durable_json import write_json
+from statestores.root_document import TOPOLOGY_NOTE, with_checksum
+from statestores.staging.operator_file import (
+    BatchRecord,
+    StoreChanges,
+    read_record,
+    store_record,
+)
+from statestores.staging.staged_rows import StagedFile
+from statestores.topology_note import noted_topology
 
 
 @pytest.mark.spec("LAY-11")
@@ -127,3 +139,78 @@ def test_a_state_root_that_cannot_be_read_is_refused(
         with pytest.raises(error):
             attempt(tmp_path)
     assert (tmp_path / "statestores.json").read_text() == content
+
+
+NOTE = {
+    "format": 1,
+    "state": "shop-0123456789abcdef",
+    "groups": {"0": 0, "sinks": 1},
+    "topology": {"format": 1, "name": "shop", "internal_topics": {}, "stores": {}, "parts": {}},
+}
+
+
+def every_flip(file: Path, read: Callable[[], object]) -> int:
+    """Accept *file* if no flipped bit makes *read* return something else; return how many differ.
+
+    Those that make it raise are told, and must be of our own.
+    """
+    data, right, told = file.read_bytes(), read(), 0
+    for at in range(len(data)):
+        for bit in range(8):
+            flipped = bytearray(data)
+            flipped[at] ^= 1 << bit
+            file.write_bytes(flipped)
+            try:
+                assert read() == right
+            except StateStoreError:
+                told += 1
+    file.write_bytes(data)
+    return told
+
+
+@pytest.mark.spec("LAY-34")
+def test_no_flipped_bit_makes_another_topology_note(tmp_path: Path) -> None:
+    """A third of them gave the state another name, or its parts other numbers, and were taken.
+
+    The topics bear the name, by which a state knows what it has emitted already.
+    """
+    file = tmp_path / TOPOLOGY_NOTE
+    file.parent.mkdir()
+    write_json(file, with_checksum(NOTE))
+
+    told = every_flip(file, lambda: noted_topology(tmp_path))
+
+    assert told > 8 * len(json.dumps(NOTE)) // 2
+
+
+@pytest.mark.spec("LAY-34")
+def test_no_flipped_bit_makes_another_micro_batch(tmp_path: Path) -> None:
+    """One of them made it another number, and what comes again was not known for what it is."""
+    file = StagedFile(name="a-0000-0.arrow", partition=0, rows=1, bytes=9, crc32c=7)
+    record = BatchRecord(
+        operator="counts",
+        query="0a1b",
+        number=4,
+        write_id="0123456789abcdef",
+        stores={"counts": StoreChanges(end_offsets={0: 7}, files=(file,))},
+        outputs=(),
+        columns="QUJD",
+    )
+    store_record(tmp_path, record)
+
+    told = every_flip(tmp_path / "batch.json", lambda: read_record(tmp_path))
+
+    assert told > 8 * 100
+
+
+@pytest.mark.spec("LAY-34")
+def test_a_note_and_a_micro_batch_of_an_earlier_release_have_no_checksum(tmp_path: Path) -> None:
+    """They are read as they are."""
+    file = tmp_path / TOPOLOGY_NOTE
+    file.parent.mkdir()
+    write_json(file, NOTE)
+
+    noted = noted_topology(tmp_path)
+
+    assert noted is not None
+    assert noted.state == NOTE["state"]

@@ -12,7 +12,7 @@ import statestores as ss
 from statestores.errors import StoreCorruptedError, UnsupportedFormatError
 from statestores.object_root import RootObject
 from statestores.processing import LocalTopics, Record, Topic, Topology, run
-from statestores.root_document import TOPOLOGY_NOTE
+from statestores.root_document import TOPOLOGY_NOTE, with_checksum
 from statestores.storage import Found
 from statestores.topology_note import noted_topology
 from statestores.verification import Finding, Status, verify
@@ -45,7 +45,7 @@ def _change(state: Path, change: Callable[[dict[str, Any]], object]) -> None:
     note = state / TOPOLOGY_NOTE
     content = json.loads(note.read_bytes())
     change(content)
-    note.write_text(json.dumps(content))
+    note.write_text(json.dumps(with_checksum(content)))
 
 
 @pytest.mark.spec("TSK-23")

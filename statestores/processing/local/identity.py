@@ -22,7 +22,13 @@ from statestores.files.durable_json import read_fields, write_json
 from statestores.files.strict_json import Fields
 from statestores.object_root import RootObject
 from statestores.processing.topology import Graph, as_mermaid, check_upgrade, describe
-from statestores.root_document import TASKS_DIRECTORY, TOPOLOGY_NOTE, Placement, stores_in
+from statestores.root_document import (
+    TASKS_DIRECTORY,
+    TOPOLOGY_NOTE,
+    Placement,
+    stores_in,
+    with_checksum,
+)
 from statestores.state_root import StateRoot, is_state_root
 from statestores.storage import ObjectStorage
 from statestores.tasks.task import PICTURE_FILE
@@ -76,7 +82,7 @@ def claim(
         groups.setdefault(name, len(groups))
     note.keep_picture(as_mermaid(graph))
     content = {"format": FORMAT, "state": state, "groups": groups, "topology": description}
-    note.write(content if runner == LOCAL else {**content, "runner": runner})
+    note.write(with_checksum(content if runner == LOCAL else {**content, "runner": runner}))
     return StateIdentity(state=state, groups=groups)
 
 

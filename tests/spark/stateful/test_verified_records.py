@@ -12,6 +12,7 @@ from stateful_plans import plan_of, run_batch
 
 from statestores import failpoints
 from statestores.errors import StateStoreError, UnsupportedFormatError
+from statestores.root_document import with_checksum
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.stateful_functions.batches import MicroBatches
 from statestores.spark.stateful_functions.plan import StatefulPlan
@@ -100,7 +101,8 @@ def _torn(plan: StatefulPlan) -> None:
 
 def _moved(plan: StatefulPlan) -> None:
     file = plan.directory / "batch.json"
-    file.write_text(file.read_text("utf-8").replace('"operator": "counts"', '"operator": "other"'))
+    content = json.loads(file.read_bytes())
+    file.write_text(json.dumps(with_checksum({**content, "operator": "other"})))
 
 
 def _emitted(plan: StatefulPlan) -> None:
