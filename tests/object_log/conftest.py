@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import statestores as ss
-from statestores.object_log import catching_up, documents
+from statestores.object_log import catching_up, documents, folding, frames, pieces, writes
 from statestores.object_log.checkpoint import Checkpoint
 from statestores.object_log.log import ObjectLog
 from statestores.storage import open_storage
@@ -47,10 +47,13 @@ def root(url: str) -> ss.StateRoot:
 
 @pytest.fixture
 def _parses_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of schedules read the same documents again and again."""
-    monkeypatch.setattr(Checkpoint, "unpack", lru_cache(64)(Checkpoint.unpack))
-    entry = lru_cache(64)(documents.unpack_root_entry)
+    """Thousands of schedules read the same documents and frames again and again."""
+    monkeypatch.setattr(Checkpoint, "unpack", lru_cache(256)(Checkpoint.unpack))
+    entry = lru_cache(1024)(documents.unpack_root_entry)
     monkeypatch.setattr(catching_up, "unpack_root_entry", entry)
+    frame = lru_cache(1024)(frames.read_entry)
+    for reader in (catching_up, folding, pieces, writes):
+        monkeypatch.setattr(reader, "read_entry", frame)
 
 
 @pytest.fixture(scope="session")

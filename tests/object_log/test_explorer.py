@@ -6,6 +6,8 @@ delays and refuses, and in which anybody may sleep or die. The other schedules h
 one operator with two stores, beside whom others write, own, fold, vacuum and void; or two reshards
 in place, beside all of these, each of whom finds out for itself that the store is elsewhere; or
 reshards of both stores of an operator, whose drivers commit, sleep and begin anew meanwhile.
+
+A soak plays them whole; `make test` plays some of those, and far more brief ones.
 """
 
 import os
@@ -22,13 +24,25 @@ from reshard_bugs import BUGS as RESHARD_BUGS
 from reshard_schedules import ReshardSchedule, TasksSchedule
 from resharded_operator import ReshardedOperator
 from schedules import Schedule
+from scope import BRIEF, WHOLE, Scope
 
 _SOAK = os.environ.get("STATESTORES_SOAK") == "1"
-SCHEDULES = 100_000 if _SOAK else 200
-OF_OPERATORS = 100_000 if _SOAK else 100
-OF_RESHARDS = 100_000 if _SOAK else 100
-OF_RESHARDED_OPERATORS = 50_000 if _SOAK else 50
+_LONG = os.environ.get("STATESTORES_LONG") == "1"
 PLANTED = 1_500
+
+
+def scopes(*, soak: int, long: int, whole: int, brief: int) -> pytest.MarkDecorator:
+    """Have a test play *whole* schedules, or *long* of them in a long run, and *brief* ones.
+
+    A *soak* plays whole ones alone. Brief ones notice common mistakes in less time, and those
+    that need a long way hardly (decision 192).
+    """
+    whole = soak if _SOAK else long if _LONG else whole
+    each = [pytest.param(WHOLE, whole, id="whole")]
+    if not _SOAK:
+        each.append(pytest.param(BRIEF, brief, id="brief"))
+    return pytest.mark.parametrize(("scope", "schedules"), each)
+
 
 pytestmark = [
     pytest.mark.usefixtures("_parses_once"),
@@ -51,14 +65,15 @@ pytestmark = [
     "OBJ-15",
     "OBJ-16",
 )
-def test_no_schedule_loses_doubles_or_tears() -> None:
+@scopes(soak=100_000, long=200, whole=100, brief=1_200)
+def test_no_schedule_loses_doubles_or_tears(scope: Scope, schedules: int) -> None:
     """Acknowledged: there once, at its offset. Denied: not there. Read: a prefix, and never torn.
 
     Positions are those of what is there, with clears, and readers never go back.
     """
     seen: Counter[str] = Counter()
-    for seed in range(SCHEDULES):
-        schedule = Schedule(seed)
+    for seed in range(schedules):
+        schedule = Schedule(seed, scope)
         schedule.play()
         seen += schedule.counts
         seen["acknowledged"] += len(schedule.acknowledged)
@@ -66,8 +81,8 @@ def test_no_schedule_loses_doubles_or_tears() -> None:
     # A run in which nothing goes wrong proves nothing.
     for kind in ("lost", "failed", "late", "conflict", "crash", "fenced", "StoreLockedError"):
         assert seen[kind] > 10, kind
-    assert seen["acknowledged"] > 5 * SCHEDULES
-    assert seen["reads"] > 5 * SCHEDULES
+    assert seen["acknowledged"] > 5 * schedules
+    assert seen["reads"] > (1 if scope.is_brief else 5) * schedules
 
 
 @pytest.mark.long
@@ -105,34 +120,36 @@ def test_a_rule_that_is_left_out_is_noticed(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.spec("OBJ-43", "OBJ-44", "OBJ-45")
-def test_no_schedule_leaves_half_of_a_micro_batch() -> None:
+@scopes(soak=100_000, long=100, whole=50, brief=260)
+def test_no_schedule_leaves_half_of_a_micro_batch(scope: Scope, schedules: int) -> None:
     """Of several drivers: each micro-batch is in both stores once, in order, with one output.
 
     Who was told that it is not committed does not find it, and an output is there for as long as
     its micro-batch may come again.
     """
     seen: Counter[str] = Counter()
-    for seed in range(OF_OPERATORS):
-        schedule = OperatorSchedule(seed)
+    for seed in range(schedules):
+        schedule = OperatorSchedule(seed, scope)
         schedule.play()
         seen += schedule.counts
 
     for kind in ("lost", "failed", "late", "conflict", "crash", "StoreLockedError"):
         assert seen[kind] > 10, kind
-    assert seen["conflicting drivers"] > OF_OPERATORS
-    assert seen["micro-batches"] > 5 * OF_OPERATORS
+    assert seen["conflicting drivers"] > schedules
+    assert seen["micro-batches"] > (2 if scope.is_brief else 5) * schedules
 
 
 @pytest.mark.spec("RSH-18", "OBJ-46", "OBJ-47", "OBJ-48", "OBJ-50")
-def test_no_schedule_of_reshards_loses_doubles_or_tears() -> None:
+@scopes(soak=100_000, long=100, whole=100, brief=300)
+def test_no_schedule_of_reshards_loses_doubles_or_tears(scope: Scope, schedules: int) -> None:
     """Of reshards beside everybody else: what was acknowledged is where the store is in the end.
 
     Who was told that it was resharded, or was refused, does not find what they wrote; a batch that
     comes again is known; and a reader sees what it saw before, and what came after.
     """
     seen: Counter[str] = Counter()
-    for seed in range(OF_RESHARDS):
-        schedule = (ReshardSchedule, TasksSchedule)[seed % 2](seed)
+    for seed in range(schedules):
+        schedule = (ReshardSchedule, TasksSchedule)[seed % 2](seed, scope)
         schedule.play()
         seen += schedule.counts
         seen["acknowledged"] += len(schedule.acknowledged)
@@ -142,31 +159,32 @@ def test_no_schedule_of_reshards_loses_doubles_or_tears() -> None:
     for kind in ("CommitConflictError", "StoreLockedError", "StoreReshardedError"):
         assert seen[f"reshard: {kind}"] > 10, kind
     assert seen["mover: CommitConflictError"] > 10
-    assert seen["reshards"] > OF_RESHARDS // 2
-    assert seen["told of a reshard"] > OF_RESHARDS
-    assert seen["acknowledged"] > 5 * OF_RESHARDS
+    assert seen["reshards"] > schedules // 2
+    assert seen["told of a reshard"] > schedules
+    assert seen["acknowledged"] > 5 * schedules
 
 
 @pytest.mark.spec("RSH-21", "OBJ-44", "OBJ-51")
-def test_no_schedule_of_reshards_leaves_half_of_a_micro_batch() -> None:
+@scopes(soak=50_000, long=50, whole=25, brief=120)
+def test_no_schedule_of_reshards_leaves_half_of_a_micro_batch(scope: Scope, schedules: int) -> None:
     """Each micro-batch is in both stores once, in order, wherever they are, with one output.
 
     Drivers commit while a reshard is at work, begin behind its fence, and sleep over it; reshards
     die and sleep at each of their steps.
     """
     seen: Counter[str] = Counter()
-    for seed in range(OF_RESHARDED_OPERATORS):
-        schedule = ReshardedOperator(seed)
+    for seed in range(schedules):
+        schedule = ReshardedOperator(seed, scope)
         schedule.play()
         seen += schedule.counts + schedule.second.counts
 
     for kind in ("lost", "failed", "late", "conflict", "crash", "a store lacks a record"):
         assert seen[kind] > 10, kind
     for kind in ("the anchor", "the second"):
-        assert seen[f"reshards of {kind}"] > OF_RESHARDED_OPERATORS // 10, kind
-    assert seen["told of a reshard"] > OF_RESHARDED_OPERATORS
-    assert seen["conflicting drivers"] > OF_RESHARDED_OPERATORS
-    assert seen["micro-batches"] > 2 * OF_RESHARDED_OPERATORS
+        assert seen[f"reshards of {kind}"] > schedules // 10, kind
+    assert seen["told of a reshard"] > schedules
+    assert seen["conflicting drivers"] > schedules
+    assert seen["micro-batches"] > 2 * schedules
 
 
 def check_noticed(bug: PlantedBug, make: Callable[[int], Schedule]) -> None:

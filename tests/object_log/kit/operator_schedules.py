@@ -7,7 +7,8 @@ Beside them others write to both stores, own partitions, fold, vacuum and void. 
 from typing import TYPE_CHECKING, Any
 
 from scheduled_store import frame
-from schedules import NAMES, PARTITIONS, Schedule
+from schedules import NAMES, Schedule
+from scope import WHOLE, Scope
 
 from statestores.errors import (
     CommitConflictError,
@@ -32,8 +33,8 @@ SECOND = Names("t", NAMES.url)
 class OperatorSchedule(Schedule):
     """One run of all actors; the operator's first store is that of `Schedule`."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
+    def __init__(self, seed: int, scope: Scope = WHOLE) -> None:
+        super().__init__(seed, scope)
         self.second = self.other(seed)
         self.next_batch = 0
         self.emitted: dict[int, str] = {}
@@ -41,7 +42,7 @@ class OperatorSchedule(Schedule):
 
     def other(self, seed: int) -> Schedule:
         """Return who plays with the operator's second store."""
-        return Schedule(seed, SECOND, beside=self)
+        return Schedule(seed, self.scope, SECOND, beside=self)
 
     def opened_logs(self) -> Steps[tuple[Names, Names]]:
         """Return where the two stores are for a driver that opens the root."""
@@ -50,17 +51,19 @@ class OperatorSchedule(Schedule):
 
     def actors(self) -> dict[str, Steps[Any]]:
         """Return the drivers, and who else is at work on the two stores."""
-        actors: dict[str, Steps[Any]] = {f"d{i}": self.driver(f"d{i}") for i in range(3)}
+        drivers = self.random.randint(2, 3) if self.scope.is_brief else 3
+        actors: dict[str, Steps[Any]] = {f"d{i}": self.driver(f"d{i}") for i in range(drivers)}
         if self.random.random() < 0.5:
             actors |= {"w": self.writer("w"), "v": self.second.writer("v")}
         if self.random.random() < 0.5:
             actors |= {"o": self.owner("o"), "p": self.second.owner("p")}
-        actors |= {"c": self.folder("c"), "e": self.second.folder("e")}
+        if self.takes_part():
+            actors |= {"c": self.folder("c"), "e": self.second.folder("e")}
         return actors
 
     def driver(self, name: str) -> Steps[None]:
         """Run micro-batches, from where the checkpoint says, in one life after the other."""
-        for life in range(6):
+        for life in range(self.scope.lives):
             try:
                 yield from self.live(f"{name}.{life}", self.next_batch)
             except CommitConflictError:
@@ -69,7 +72,7 @@ class OperatorSchedule(Schedule):
                 self.counts["in doubt"] += 1
             except StoreLockedError:
                 self.counts["StoreLockedError"] += 1
-                yield from self.free(self.random.choice(PARTITIONS), f"{name}{life}")
+                yield from self.free(self.random.choice(self.scope.partitions), f"{name}{life}")
             except StoreReshardedError:
                 self.counts["told of a reshard"] += 1
 
@@ -83,9 +86,9 @@ class OperatorSchedule(Schedule):
         last: steps.Last | None = None
         chosen = yield from steps.choose_anchor(OPERATOR, "s")
         assert chosen == "s"
-        for turn in range(3):
+        for turn in range(self.scope.micro_batches):
             anchor, second = yield from self.opened_logs()
-            last = yield from steps.find_last(OPERATOR, anchor, PARTITIONS, last)
+            last = yield from steps.find_last(OPERATOR, anchor, self.scope.partitions, last)
             record = last.record
             done = -1 if record is None else record.told["batch"]
             assert done >= number - 1, f"{number - 1} was given to the sink, and {done} is the last"
@@ -112,7 +115,7 @@ class OperatorSchedule(Schedule):
         begun = 0 if before is None else before.number + 1
         write = operator_write_id("op", begun, name)
         self.micro_batches[write] = number
-        seen = yield from catching_up.catch_up(second, PARTITIONS, tails=True)
+        seen = yield from catching_up.catch_up(second, self.scope.partitions, tails=True)
         stores = {
             "s": (yield from self.stage(self, anchor, write, last.view)),
             "t": (yield from self.stage(self.second, second, write, seen)),
@@ -145,7 +148,7 @@ class OperatorSchedule(Schedule):
 
     def stage(self, of: Schedule, names: Names, write: str, view: Any) -> Steps[StoreWrite]:
         """Stage what the micro-batch *write* changes in one of the stores."""
-        touched = self.random.sample(PARTITIONS, self.random.randint(0, 3))
+        touched = self.touched(0)
         staged: dict[int, tuple[Staged, ...]] = {}
         number = of.number(write)
         of.attempted[write] = {p: self.random.randint(1, 3) for p in touched}
@@ -153,7 +156,7 @@ class OperatorSchedule(Schedule):
             data = frame(number, 0, rows)
             yield from writes.stage(names, write, p, data)
             staged[p] = (writes.staged_as(write, data, "a frame"),)
-        return StoreWrite(ends={p: view.parts[p].end for p in PARTITIONS}, staged=staged)
+        return StoreWrite(ends={p: view.parts[p].end for p in self.scope.partitions}, staged=staged)
 
     def give(self, number: int, record: OperatorRecord) -> Steps[None]:
         """Give a sink what *record* has emitted, which is what others have given for *number*."""
@@ -169,9 +172,9 @@ class OperatorSchedule(Schedule):
     def check(self) -> dict[str, dict[int, tuple[int, int]]]:
         """Have the next driver begin; then nothing of a micro-batch is missing, nor there twice."""
         self.names, self.second.names = self.alone(self.opened_logs())
-        last = self.alone(steps.find_last(OPERATOR, self.names, PARTITIONS))
+        last = self.alone(steps.find_last(OPERATOR, self.names, self.scope.partitions))
         if last.record is not None:
-            for p in PARTITIONS:
+            for p in self.scope.partitions:
                 self.alone(self.second.release(p, f"end{p}"))
             self.alone(steps.carry_out(OPERATOR, last.record, {"t": self.second.names}, "end"))
         first, second = super().check(), self.second.check()
@@ -182,7 +185,7 @@ class OperatorSchedule(Schedule):
             for where, of in ((first, self), (second, self.second)):
                 assert where.get(write, {}).keys() == of.attempted[write].keys(), f"half of {write}"
         for where in (first, second):
-            for p in PARTITIONS:
+            for p in self.scope.partitions:
                 there = [write for write in counted if p in where.get(write, {})]
                 there.sort(key=lambda write: where[write][p])
                 order = [self.micro_batches[write] for write in there]

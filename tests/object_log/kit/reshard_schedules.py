@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from scheduled_store import frame
-from schedules import NAMES, PARTITIONS, STEPS, Item, Schedule
+from schedules import NAMES, STEPS, Item, Schedule
+from scope import WHOLE, Scope
 
 from statestores.errors import CommitConflictError, StoreLockedError, StoreReshardedError
 from statestores.object_log import catching_up, settling, vacuum, writes
@@ -24,17 +25,21 @@ from statestores.object_log.view import View
 from statestores.spi import Position
 from statestores.storage import Outcome
 
-LIVES = 4
-
 
 class ReshardSchedule(Schedule):
     """One run of all actors. Each of their lives is a copy that has the names it has opened."""
 
     by_tasks = False
 
-    def __init__(self, seed: int, names: Names = NAMES, beside: Schedule | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        scope: Scope = WHOLE,
+        names: Names = NAMES,
+        beside: Schedule | None = None,
+    ) -> None:
         """Play with the store of *names*, as `Schedule`."""
-        super().__init__(seed, names, beside)
+        super().__init__(seed, scope, names, beside)
         self.root = f"{names.store}.json"
         self.memory.execute(Create(self.root, pack("", may_have_ended=False)))
 
@@ -43,6 +48,8 @@ class ReshardSchedule(Schedule):
         chance = self.random
         kinds = {"x0": "resharder", "x1": "resharder", "m": "mover", "c0": "tidier", "c1": "tidier"}
         kinds |= {"r0": "reader", "r1": "reader", "z": "owner"}
+        if self.scope.is_brief:
+            kinds = {name: kind for name, kind in kinds.items() if self.takes_part()}
         for kind in ("writer", "owner", "streamer"):
             kinds |= {f"{kind[0]}{i}": kind for i in range(chance.choice((0, 1, 2)))}
         return {name: self.lives(kind, name) for name, kind in kinds.items()}
@@ -58,7 +65,7 @@ class ReshardSchedule(Schedule):
 
     def lives(self, kind: str, name: str) -> Steps[None]:
         """Be of one *kind*, and open the store anew whenever it was resharded."""
-        for life in range(LIVES):
+        for life in range(self.scope.openings):
             client = copy.copy(self)
             client.names = yield from self.opened()
             tag = name if kind == "reader" else f"{name}~{life}"
@@ -74,14 +81,14 @@ class ReshardSchedule(Schedule):
 
     def resharder(self, name: str) -> Steps[None]:
         """Reshard, from what is there at one moment."""
-        view = yield from catching_up.catch_up(self.names, PARTITIONS, tails=True)
+        view = yield from catching_up.catch_up(self.names, self.scope.partitions, tails=True)
         try:
             ending.check_unowned(self.names, view)
         except StoreLockedError:
-            for p in PARTITIONS:
+            for p in self.scope.partitions:
                 if view.parts[p].grant is not None:
                     yield from self.release(p, f"{name}r{p}")
-            view = yield from catching_up.catch_up(self.names, PARTITIONS, tails=True)
+            view = yield from catching_up.catch_up(self.names, self.scope.partitions, tails=True)
         made = replace(self.names, generation=write_id(view.next, name))
         try:
             yield from self.reshard(view, made)
@@ -96,13 +103,13 @@ class ReshardSchedule(Schedule):
         ending.check_unowned(self.names, view)
         if self.by_tasks:
             yield from settling.settle(made, moved_by(made), made.generation.encode())
-        for p in PARTITIONS:
+        for p in self.scope.partitions:
             items = yield from self.content(view, p)
             yield from settling.settle(made, base_of(made, view, p), json.dumps(items).encode())
         # Where it is so, the task that needs them raises.
         is_gone = self.by_tasks and (yield Read(moved_by(made))) is None
-        begin = max(view.parts[p].end for p in PARTITIONS) + 1
-        end = ending.end_behind(view, made.generation, partitions=len(PARTITIONS))
+        begin = max(view.parts[p].end for p in self.scope.partitions) + 1
+        end = ending.end_behind(view, made.generation, partitions=len(self.scope.partitions))
         unique = f"{made.generation}-checkpoint"
         yield from ending.begin_next(made, view, end, unique, begin=begin, position=Position())
         yield from self.note(made.generation)

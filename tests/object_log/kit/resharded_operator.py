@@ -39,14 +39,17 @@ class ReshardedOperator(OperatorSchedule, ReshardSchedule):
         actors: dict[str, Steps[Any]] = {f"d{i}": self.driver(f"d{i}") for i in range(2)}
         for name in ("x", "y"):
             of = self if name == "x" else self.second
-            actors |= {f"{name}{i}": of.lives("resharder", f"{name}{i}") for i in range(2)}
+            kinds = [f"{name}{i}" for i in range(2)]
+            actors |= {each: of.lives("resharder", each) for each in kinds if self.takes_part()}
         if self.random.random() < 0.5:
             actors |= {"c": self.lives("tidier", "c"), "e": self.second.lives("tidier", "e")}
         if self.random.random() < 0.3:
             actors |= {"w": self.lives("writer", "w"), "v": self.second.lives("writer", "v")}
         if self.random.random() < 0.3:
             actors |= {"o": self.lives("owner", "o"), "p": self.second.lives("owner", "p")}
-        return actors | {"r": self.lives("reader", "r"), "q": self.second.lives("reader", "q")}
+        if self.takes_part():
+            actors |= {"r": self.lives("reader", "r"), "q": self.second.lives("reader", "q")}
+        return actors
 
     def sleeps_of(self, name: str, told: Any) -> tuple[float, tuple[int, ...]]:
         """Return it; who reshards sleeps often, for as long as a few micro-batches take."""
@@ -101,7 +104,7 @@ class SecondStore(ReshardSchedule):
 
     def __init__(self, seed: int, first: ReshardedOperator) -> None:
         """Play with it beside the *first*."""
-        super().__init__(seed, SECOND, first)
+        super().__init__(seed, first.scope, SECOND, first)
         self.first = first
         self.last: steps.Last | None = None
         self.anchor = first.names

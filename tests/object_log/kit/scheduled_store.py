@@ -1,6 +1,6 @@
 """What an object store holds in a schedule: frames that are told by a number, and all objects."""
 
-from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from statestores.changelog.frame import (
@@ -13,6 +13,7 @@ from statestores.changelog.frame import (
 )
 from statestores.changelog.segments.segment_head import SegmentHead, head_bytes
 from statestores.changelog.stored_position import pack_position
+from statestores.object_log.frames import read_entry
 from statestores.object_log.requests import (
     Create,
     Delete,
@@ -29,6 +30,7 @@ from statestores.storage import Found, Outcome, Unchanged
 INPUT = TopicPartition("in", 0)
 
 
+@lru_cache(256)
 def position_of(number: int) -> Position:
     """Return the position that tells a frame."""
     return Position({INPUT: number, TopicPartition("other", number % 5): number})
@@ -52,16 +54,28 @@ def frame(number: int, base: int, rows: int, *, clear: bool = False) -> bytes:
     return pack_frame(header, position, body) + body
 
 
-def frames_in(data: bytes) -> Iterator[bytes]:
-    """Yield the frames of a segment, or the one that *data* is."""
+@lru_cache(1024)
+def told_by(data: bytes) -> tuple[FrameHeader, int]:
+    """Return the header of the frame *data*, which is intact, and the number that tells it."""
+    stored = read_entry(data, "a frame")
+    number = stored.position[INPUT]
+    assert stored.position == position_of(number)
+    return stored.header, number
+
+
+@lru_cache(256)
+def frames_of(data: bytes) -> tuple[bytes, ...]:
+    """Return the frames of a segment, or the one that *data* is."""
     at = head_bytes(data) if data.startswith(b"statelog") else 0
     if at:
         SegmentHead.unpack(data[:at])
+    frames = []
     while at < len(data):
         found = unpack_header(data[at : at + FRAME_HEADER_BYTES], 0)
         assert found is not None
-        yield data[at : at + found[1].frame_bytes]
+        frames.append(data[at : at + found[1].frame_bytes])
         at += found[1].frame_bytes
+    return tuple(frames)
 
 
 class Memory:

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from scheduled_store import INPUT, Memory, frame, frames_in, one_by_one, position_of
+from scheduled_store import Memory, frame, frames_of, one_by_one, position_of, told_by
+from scope import WHOLE, Scope
 
 from statestores.errors import (
     CommitConflictError,
@@ -23,7 +24,6 @@ from statestores.errors import (
 from statestores.object_log import catching_up, folding, owners, pieces, settling, vacuum, writes
 from statestores.object_log.checkpoint import SegmentRef
 from statestores.object_log.documents import Batch, Staged
-from statestores.object_log.frames import read_entry
 from statestores.object_log.names import Names
 from statestores.object_log.requests import (
     Create,
@@ -37,7 +37,6 @@ from statestores.object_log.view import View
 from statestores.spi import Position, TopicPartition
 from statestores.storage import Outcome
 
-PARTITIONS = (0, 1, 2)
 NAMES = Names("s", "memory://explorer")
 STEPS = 2_000
 
@@ -48,9 +47,15 @@ Item = tuple[str, int, int]
 class Schedule:
     """One run of all actors, in an order and with failures that its seed decides."""
 
-    def __init__(self, seed: int, names: Names = NAMES, beside: "Schedule | None" = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        scope: Scope = WHOLE,
+        names: Names = NAMES,
+        beside: "Schedule | None" = None,
+    ) -> None:
         """Play with the log *names*; *beside* another one, whose store and dice are the same."""
-        self.names = names
+        self.scope, self.names = scope, names
         if beside is None:
             self.random, self.memory = random.Random(seed), Memory()
         else:
@@ -71,11 +76,16 @@ class Schedule:
         self.ids[len(self.ids)] = name
         return len(self.ids) - 1
 
+    def touched(self, at_least: int) -> list[int]:
+        """Return the partitions that a write changes."""
+        partitions = self.scope.partitions
+        return self.random.sample(partitions, self.random.randint(at_least, len(partitions)))
+
     def writer(self, name: str) -> Steps[None]:
         """Stage and commit writes of several partitions."""
-        for n in range(3):
+        for n in range(self.scope.writes):
             write = yield from writes.begin_write(self.names, f"{name}.{n}")
-            touched = self.random.sample(PARTITIONS, self.random.randint(1, 3))
+            touched = self.touched(1)
             rows = {p: self.random.randint(1, 3) for p in touched}
             self.attempted[write] = rows
             number = self.number(write)
@@ -100,11 +110,11 @@ class Schedule:
 
     def streamer(self, name: str) -> Steps[None]:
         """Commit what several tasks have staged, as batches of a stream that may come again."""
-        for n in range(3):
+        for n in range(self.scope.writes):
             batch = Batch(stream="query", number=n)
             parts: dict[int, list[Staged]] = {}
             expected: dict[str, dict[int, int]] = {}
-            touched = self.random.sample(PARTITIONS, self.random.randint(0, 3))
+            touched = self.touched(0)
             overwrites = self.random.random() < 0.2
             for task in range(self.random.randint(1, 2)):
                 write = yield from writes.begin_write(self.names, f"{name}.{n}.{task}")
@@ -120,7 +130,7 @@ class Schedule:
                     yield from writes.stage(self.names, write, p, data)
                     parts.setdefault(p, []).append(writes.staged_as(write, data, "a frame"))
             self.attempted |= expected
-            watched = self.random.choice(((), PARTITIONS))
+            watched = self.random.choice(((), self.scope.partitions))
             for attempt in range(8):
                 try:
                     bases = yield from self.commit(f"{name}.{n}", parts, batch, watched)
@@ -131,7 +141,7 @@ class Schedule:
                         break
                     if isinstance(no, StoreLockedError):
                         yield from self.release(
-                            self.random.choice(PARTITIONS), f"{name}{n}{attempt}"
+                            self.random.choice(self.scope.partitions), f"{name}{n}{attempt}"
                         )
                 else:
                     self.settle_batch(batch, expected, bases, touched)
@@ -143,8 +153,8 @@ class Schedule:
         """Commit *parts*; where all are watched, only behind the very ends that were seen."""
         if not watched:
             return (yield from writes.commit_staged(self.names, unique, parts, batch=batch))
-        view = yield from catching_up.catch_up(self.names, PARTITIONS, tails=True)
-        ends = {p: view.parts[p].end for p in PARTITIONS}
+        view = yield from catching_up.catch_up(self.names, self.scope.partitions, tails=True)
+        ends = {p: view.parts[p].end for p in self.scope.partitions}
 
         def accept(found: Mapping[int, int]) -> None:
             if found != ends:
@@ -186,14 +196,14 @@ class Schedule:
 
     def owner(self, name: str) -> Steps[None]:
         """Take partitions over, and append to them."""
-        for n in range(2):
-            p = self.random.choice(PARTITIONS)
+        for n in range(self.scope.grants):
+            p = self.random.choice(self.scope.partitions)
             try:
                 grant, view = yield from owners.take(self.names, p, f"{name}.{n}")
             except FencedError:
                 continue
             end = view.parts[p].end
-            for i in range(self.random.randint(1, 5)):
+            for i in range(self.random.randint(1, self.scope.appends)):
                 unique, rows = f"{name}.{n}.{i}", self.random.randint(1, 3)
                 number = self.number(unique)
                 clear = self.random.random() < 0.15
@@ -220,12 +230,14 @@ class Schedule:
     def reader(self, name: str) -> Steps[None]:
         """Read everything, anew or on from before."""
         view: View | None = None
-        for _ in range(5):
+        for _ in range(self.scope.reads):
             if self.random.random() < 0.3:
                 view = None
-            view = yield from catching_up.catch_up(self.names, PARTITIONS, view, tails=True)
+            view = yield from catching_up.catch_up(
+                self.names, self.scope.partitions, view, tails=True
+            )
             shown = {}
-            for p in PARTITIONS:
+            for p in self.scope.partitions:
                 shown[p] = yield from self.content(view, p)
             self.reads[name].append(shown)
 
@@ -237,16 +249,13 @@ class Schedule:
         expected = view.parts[partition].position
         while offset < end:
             view, _, data = yield from pieces.read_piece(self.names, partition, view, offset)
-            for each in frames_in(data):
-                stored = read_entry(each, "a frame")
-                header = stored.header
+            for each in frames_of(data):
+                header, number = told_by(each)
                 if header.base_offset < offset:  # merged with what was read before
                     continue
                 if header.base_offset >= end:
                     break
                 assert header.base_offset == offset
-                number = stored.position[INPUT]
-                assert stored.position == position_of(number)
                 if number in self.clears:
                     position.clear()
                 for each_input, offset_of in position_of(number).items():
@@ -264,10 +273,10 @@ class Schedule:
 
     def folder(self, name: str) -> Steps[None]:
         """Fold, merge segments, vacuum."""
-        for n in range(4):
-            yield from folding.fold(self.names, f"{name}{n}", PARTITIONS)
+        for n in range(self.scope.folds):
+            yield from folding.fold(self.names, f"{name}{n}", self.scope.partitions)
             if self.random.random() < 0.5:
-                yield from self.merge(f"{name}{n}m", self.random.choice(PARTITIONS))
+                yield from self.merge(f"{name}{n}m", self.random.choice(self.scope.partitions))
             if self.random.random() < 0.5:
                 before = self.random.choice((None, 0, 2, 5))
                 yield from vacuum.vacuum(self.names, f"{name}{n}v", void_before=before)
@@ -281,7 +290,7 @@ class Schedule:
             found = yield Read(each.name)
             if found is None:
                 return  # somebody else has merged them
-            frames += frames_in(found.data)
+            frames += frames_of(found.data)
         if len(segments) < 2:
             return
         end = segments[-1].end
@@ -308,12 +317,19 @@ class Schedule:
 
     def actors(self) -> dict[str, Steps[Any]]:
         """Return who plays."""
-        actors: dict[str, Steps[Any]] = {f"w{i}": self.writer(f"w{i}") for i in range(2)}
-        actors |= {f"s{i}": self.streamer(f"s{i}") for i in range(2)}
-        actors |= {f"o{i}": self.owner(f"o{i}") for i in range(2)}
-        actors |= {f"r{i}": self.reader(f"r{i}") for i in range(2)}
-        actors |= {f"c{i}": self.folder(f"c{i}") for i in range(2)}
+        actors: dict[str, Steps[Any]] = {}
+        for kind in (self.writer, self.streamer, self.owner, self.reader, self.folder):
+            tag = "c" if kind == self.folder else kind.__name__[0]
+            actors |= {f"{tag}{i}": kind(f"{tag}{i}") for i in range(self.twins())}
         return actors
+
+    def twins(self) -> int:
+        """Return how many there are of the next kind."""
+        return self.random.randint(0, 2) if self.scope.is_brief else 2
+
+    def takes_part(self) -> bool:
+        """Return whether the next actor takes part, who does in each whole schedule."""
+        return not self.scope.is_brief or self.random.random() < 0.5
 
     def run(self) -> list[Request]:
         """Run all actors, and return what is on its way still."""
@@ -322,41 +338,45 @@ class Schedule:
         waiting: dict[str, Request] = {}
         late: list[Request] = []
         asleep: dict[str, int] = {}
-        chance = self.random
+        awake, until = list(running), STEPS
+        chance, execute = self.random, self.memory.execute
         for step in range(STEPS):
             if late and chance.random() < 0.03:
-                self.memory.execute(late.pop(chance.randrange(len(late))))
+                execute(late.pop(chance.randrange(len(late))))
                 self.counts["late"] += 1
-            awake = [name for name in running if asleep.get(name, 0) <= step]
             if not running:
                 break
+            if step >= until:  # somebody wakes up
+                awake = [name for name in running if asleep.get(name, 0) <= step]
+                until = min((at for at in asleep.values() if at > step), default=STEPS)
             name = chance.choice(awake or list(running))
             if name not in waiting:
                 try:
                     waiting[name] = running[name].send(answers[name])
-                except StopIteration:
+                except (StopIteration, CommitInDoubtError) as end:
+                    if isinstance(end, CommitInDoubtError):
+                        self.counts["in doubt"] += 1
                     del running[name]
-                    continue
-                except CommitInDoubtError:
-                    self.counts["in doubt"] += 1
-                    del running[name]
+                    until = 0
                     continue
             often, sleeps = self.sleeps_of(name, answers[name])
             if chance.random() < often:
                 asleep[name] = step + chance.choice(sleeps)
+                until = 0
                 continue
             request = waiting.pop(name)
             if chance.random() >= self.faults:
-                answers[name] = self.memory.execute(request)
+                answers[name] = execute(request)
             elif not self.fail(request, name, answers, late):
                 running.pop(name).close()
+                until = 0
         for actor in running.values():
             actor.close()
         return late
 
     def sleeps_of(self, name: str, told: Any) -> tuple[float, tuple[int, ...]]:
         """Return how probably *name*, who was *told* that, falls asleep, and for how many steps."""
-        return 0.04, (5, 40, 150, 400)
+        return self.scope.sleeps
 
     def fail(
         self, request: Request, name: str, answers: dict[str, Any], late: list[Request]
@@ -397,8 +417,8 @@ class Schedule:
 
     def check(self) -> dict[str, dict[int, tuple[int, int]]]:
         """Compare what is there with what everybody was told, and return what is where."""
-        view = self.alone(catching_up.catch_up(self.names, PARTITIONS, tails=True))
-        final = {p: self.alone(self.content(view, p)) for p in PARTITIONS}
+        view = self.alone(catching_up.catch_up(self.names, self.scope.partitions, tails=True))
+        final = {p: self.alone(self.content(view, p)) for p in self.scope.partitions}
         assert view.batches.get("query", -1) >= max(self.batches, default=-1)
         where: dict[str, dict[int, tuple[int, int]]] = collections.defaultdict(dict)
         for p, items in final.items():
@@ -432,6 +452,6 @@ class Schedule:
             for written, parts in seen.items():
                 assert parts == set(self.attempted[written]), f"{name} saw {written} torn"
         for before, after in pairwise(reads):
-            for p in PARTITIONS:
+            for p in self.scope.partitions:
                 assert after[p][: len(before[p])] == before[p], f"{name} went back in {p}"
         self.counts["reads"] += len(reads)

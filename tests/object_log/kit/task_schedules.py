@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduled_store import Memory
+from scope import WHOLE, Scope
 
 import statestores as ss
 from statestores.errors import (
@@ -140,7 +141,8 @@ class Process:
 class TaskSchedule:
     """One run of processes, in an order and with failures that its seed decides."""
 
-    def __init__(self, seed: int, scratch: Path) -> None:
+    def __init__(self, seed: int, scratch: Path, scope: Scope = WHOLE) -> None:
+        self.scope = scope
         self.random = random.Random(seed)
         self.scratch = scratch
         self.memory = Memory()
@@ -165,7 +167,7 @@ class TaskSchedule:
     def worker(self, process: Process) -> None:
         """Open the task, commit, and close or lose it, again and again."""
         root = self.root(process.ask)
-        for life in range(3):
+        for life in range(self.scope.tasks):
             before = self.acknowledged | self.seen
             try:
                 task = self.opened(root, f"{process.name}.{life}")
@@ -173,7 +175,7 @@ class TaskSchedule:
                 self.note_refusal(error)
                 continue
             self.look(task, before)
-            for number in range(self.random.randint(1, 4)):
+            for number in range(self.random.randint(1, self.scope.commits)):
                 if not self.commit(task, f"{process.name}.{life}.{number}"):
                     break
             if self.random.random() < 0.6:
@@ -235,7 +237,7 @@ class TaskSchedule:
     def keeper(self, process: Process) -> None:
         """Fold, compact and vacuum."""
         root = self.root(process.ask)
-        for _ in range(4):
+        for _ in range(self.scope.folds):
             log = root.object_log(self.random.choice(STORES))
             try:
                 self.random.choice((log.fold, log.compact, log.vacuum))()
@@ -251,6 +253,8 @@ class TaskSchedule:
             ("s", self.stranger),
             ("k", self.keeper),
         ]
+        if self.scope.is_brief:  # two workers, and one of the others
+            lives = [*lives[:2], self.random.choice(lives[2:])]
         late: list[Request] = []
         running = [Process(name, life) for name, life in lives]
         asleep: dict[str, int] = {}
