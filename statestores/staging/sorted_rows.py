@@ -44,8 +44,8 @@ from statestores.staging.write_intent import check_write_id, write_directory
 SORTED_KINDS: Final = frozenset({kinds.KEY_VALUE, kinds.TIMESTAMPED_KEY_VALUE})
 """The kinds whose rows tasks can sort without knowing those of others."""
 
-_SPILL_BYTES: Final = 64 * 1024 * 1024
-"""Rows that a task holds before it sorts them into files; about three times as much is in use."""
+_SPILL_BYTES: Final = 32 * 1024 * 1024
+"""Rows that a task holds before it sorts them into files; several times as much is in use."""
 
 _DELETED: Final = "deleted.arrow"
 
