@@ -306,10 +306,28 @@ def test_a_deletion_that_is_superseded_in_the_commit_is_not_removed() -> None:
             latest: latest_row(90, b"v"),
             **{b"\x02%d" % each: b"" for each in range(40)},
         }
-        written = dict(batch)
-        vacuum.sweep(engine, batch, Progress(floor_ms=5), 100)
+        written, progress = dict(batch), Progress(floor_ms=5)
+        vacuum.sweep(engine, batch, progress, 100)
 
         assert batch == written
+        assert progress.floor_ms == 5  # the marker is still there
+
+
+@pytest.mark.spec("VRS-8")
+@pytest.mark.parametrize("latest", [None, latest_row(50, b"v"), latest_row(50, None)])
+def test_a_marker_of_what_is_not_the_latest_version_goes_alone(latest: bytes | None) -> None:
+    """Whatever has left it there: a row that it does not stand for is nobody's to remove."""
+    vacuum, marker = Vacuum(RETENTION_MS, 0), history_key(b"k", 5)
+    with MemoryEngine.open("unused") as engine:
+        stored: Rows = {marker: history_row(5, None)}
+        if latest is not None:
+            stored[data_key(b"k")] = latest
+        engine.apply(stored, Durability.PROCESS_CRASH)
+        vacuum.owed = 100  # so that rows are looked at
+        batch: Rows = {}
+        vacuum.sweep(engine, batch, Progress(floor_ms=5), 100)
+
+        assert batch == {marker: None}
 
 
 def test_a_sweep_can_be_stopped_once_it_has_chosen() -> None:

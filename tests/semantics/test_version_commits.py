@@ -1,6 +1,6 @@
 """Commits of versions that fail or are in doubt, and what facades see of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -9,11 +9,11 @@ import statestores as ss
 from statestores.errors import StorageError, StoreClosedError
 from statestores.semantics import open_on_engine
 from statestores.semantics.every_kind.sorted_rows import SortedRows
-from statestores.semantics.rows.layout import HISTORY
-from statestores.semantics.versioned.rows import history_key, history_row
+from statestores.semantics.rows.layout import DATA, HISTORY, PROGRESS_ROW
+from statestores.semantics.versioned.rows import history_key, history_row, latest_row
 from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores.spi.durability import Durability
-from statestores.spi.engine import EngineSnapshot
+from statestores.spi.engine import EngineSnapshot, WriteBatch
 from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, Moment
 from statestores_memory import MemoryEngine
 
@@ -22,16 +22,33 @@ VERSIONED = ss.Versioned("s", history_retention_ms=RETENTION_MS)
 
 
 class Watched(MemoryEngine):
-    """An engine that counts snapshots and reads of rows by key, and is interrupted by one call."""
+    """An engine that has the last batch, counts its reads, and is interrupted by one call."""
 
     snapshots = 0
     gets = 0
+    seeks = 0
+    applied: WriteBatch = {}  # noqa: RUF012  # it is replaced, and not changed
     meanwhile: Callable[[], object] | None = None
+
+    def apply(self, batch: WriteBatch, durability: Durability) -> None:
+        """Apply *batch*, and keep it."""
+        self.applied = dict(batch)
+        super().apply(batch, durability)
 
     def get(self, key: bytes) -> bytes | None:
         """Read a row, and count."""
         self.gets += 1
         return super().get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Read rows, and count them."""
+        self.gets += len(keys)
+        return super().get_many(keys)
+
+    def first(self, start: bytes, stop: bytes | None = None) -> tuple[bytes, bytes] | None:
+        """Find the first row, and count."""
+        self.seeks += 1
+        return super().first(start, stop)
 
     def snapshot(self) -> EngineSnapshot:
         """Freeze the content, and count; something else comes first."""
@@ -75,6 +92,21 @@ def test_stream_time_is_that_of_rows_which_are_there_although_their_commit_raise
     assert store.stream_time_ms == 500
     assert not store.put(b"k", b"v", 499 - RETENTION_MS).accepted
     assert store.put(b"k", b"v", 500 - RETENTION_MS).accepted
+
+
+@pytest.mark.spec("COM-43", "VRS-4")
+def test_stream_time_is_that_of_rows_which_are_found_after_later_puts(
+    store: EngineVersionedStore, faulty: FaultyEngine
+) -> None:
+    """Nobody could say at first whether they are there, and something was put meanwhile."""
+    faulty.plan(Fault(at=1, moment=Moment.AFTER, lasting=True))
+    with pytest.raises(StorageError):
+        store.commit_rows(SortedRows(highest_ms=500), {})
+    faulty.plan(None)
+    store.put(b"k", b"v", 100)
+    assert store.committed_offsets() == {}  # it asks
+
+    assert store.stream_time_ms == 500
 
 
 @pytest.mark.spec("COM-43")
@@ -123,6 +155,45 @@ def test_a_commit_owes_nothing_for_rows_that_never_got_there(
     store.commit({})
 
     assert not store.owes_removals
+
+
+def test_one_row_to_be_removed_is_owed(store: EngineVersionedStore) -> None:
+    """Whoever waits for the removal would have taken it for done."""
+    store.commit_rows(SortedRows(lowest_ms=0, highest_ms=500, removals=1), {})
+
+    assert store.owes_removals
+
+
+def test_a_commit_that_moves_no_time_writes_no_progress(
+    store: EngineVersionedStore, engine: Watched
+) -> None:
+    """Neither stream time nor what the vacuum goes by is another: one row less."""
+    store.put(b"k", b"v", 100)
+    store.commit({})
+    assert PROGRESS_ROW in engine.applied
+    store.put(b"l", b"v", 99)
+    store.commit({})
+    assert list(engine.applied) == [DATA + b"l"]
+    store.commit_rows(SortedRows(rows=[(DATA + b"m", latest_row(98, b"v"))], highest_ms=98), {})
+    assert list(engine.applied) == [DATA + b"m"]
+
+
+@pytest.mark.spec("VRS-8")
+def test_a_key_that_looks_like_a_row_which_expires_keeps_its_version(
+    store: EngineVersionedStore,
+) -> None:
+    """A mutant had the cache say of it that there is none."""
+    row = history_key(b"k", 0)
+    alike = row.removeprefix(HISTORY)
+    store.put(alike, b"v", 5)
+    store.commit({})
+    superseded = (row, history_row(1, b"old"))
+    store.commit_rows(SortedRows(rows=[superseded], lowest_ms=1, highest_ms=500, removals=100), {})
+    store.put(b"clock", b"", 500)
+    store.commit({})
+
+    assert row not in dict(store._engine.scan(HISTORY))
+    assert store.get(alike) == (b"v", 5, None)
 
 
 @pytest.mark.spec("COM-18", "COM-42")
@@ -252,6 +323,18 @@ def test_puts_and_what_came_too_late_are_counted(store: EngineVersionedStore) ->
     assert counted["dropped-records-total"] == 1 + 3
 
 
+def test_a_put_in_time_reads_nothing(store: EngineVersionedStore, engine: Watched) -> None:
+    """At stream time or above it is the newest of its key, pending or not."""
+    store.put_many([b"k", b"l"], [b"v", b"v"], [100, 100])
+    store.commit({})
+    store._cache.forget()
+    before = engine.gets, engine.seeks
+
+    for key, time_ms in ((b"k", 100), (b"k", 100), (b"l", 101), (b"l", 101), (b"k", 102)):
+        assert store.put(key, b"v", time_ms) == ss.PutResult(accepted=True, valid_to_ms=None)
+    assert (engine.gets, engine.seeks) == before
+
+
 def test_a_late_put_reads_the_latest_version_once(
     store: EngineVersionedStore, engine: Watched
 ) -> None:
@@ -263,9 +346,10 @@ def test_a_late_put_reads_the_latest_version_once(
 
     assert store.put(b"k", b"late", 90).valid_to_ms == 100
     assert engine.gets == before + 1
-    store.rollback()
     store._cache.keep(b"l", (100, b"v"))
     assert store.put(b"l", b"late", 90).valid_to_ms == 100
+    assert engine.gets == before + 1
+    store.commit({})
     assert engine.gets == before + 1
 
 
