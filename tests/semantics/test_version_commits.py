@@ -310,6 +310,18 @@ def test_a_closed_store_refuses_in_its_own_name_whatever_it_is_asked(
         call(store)
 
 
+def test_stream_time_of_what_is_loaded_is_the_highest_that_is_known(
+    store: EngineVersionedStore,
+) -> None:
+    """That of the content may be above all its versions, and below what the store has seen."""
+    seen = []
+    for time_ms, stream_time_ms in ((5, 500), (6, 400), (700, 600)):
+        store.load(ss.Changes([b"k"], [b"v"], [time_ms]), stream_time_ms=stream_time_ms)
+        seen.append(store.stream_time_ms)
+
+    assert seen == [500, 500, 700]
+
+
 @pytest.mark.spec("MET-6")
 def test_puts_and_what_came_too_late_are_counted(store: EngineVersionedStore) -> None:
     """One by one and as columns: each row once, as what has become of it."""
@@ -368,3 +380,4 @@ def test_a_store_remembers_what_expires_in_as_many_bytes_as_it_was_given() -> No
                 store.commit({})
 
             assert (history_key(b"k", 160) in store._vacuum._due) == (memory_bytes > 0)
+        assert history_key(b"k", 160) not in store._vacuum._due  # nor once it is closed
