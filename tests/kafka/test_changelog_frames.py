@@ -190,3 +190,19 @@ def test_a_whole_that_took_too_long_is_not_tried_at_every_commit() -> None:
     wholes.written(10)
     wholes.committed()
     assert wholes.superfluous == 2 * _MANY_OFFSETS
+
+
+@pytest.mark.spec("KFK-27", "KFK-50")
+def test_a_copy_has_the_position_of_the_last_frame(tmp_path: Path) -> None:
+    """A copy had the highest that any frame had, also of an earlier topic of the input's name."""
+    log, specification = _Log(), _KINDS["key-value"]
+    owner, copy = (_opened(tmp_path / name, specification) for name in ("owner", "copy"))
+    found = []
+    with owner.store, copy.store:
+        for number in (8, 9, 2):
+            _put(owner.store, number)
+            log.commit(owner, number)
+            log.restore(copy, 0, len(log.rows))
+            found.append(copy.store.position)
+
+    assert found == [{_INPUT: number} for number in (8, 9, 2)]

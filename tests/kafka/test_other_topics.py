@@ -9,25 +9,34 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import NewTopic
 from kafka_cluster import TestCluster, wait_for
+from kafka_threads import ThreadedInstance
 
 import statestores as ss
-from statestores.errors import OffsetOutOfRangeError
+from statestores.errors import NotUpToBoundError, OffsetOutOfRangeError
 from statestores.kafka import run
 from statestores.kafka.client_settings import ClientSettings
 from statestores.kafka.cluster import NO_ID, Cluster
+from statestores.kafka.run_arguments import ChangelogFormat
 from statestores.kafka.tasks.noted_topics import NotedTopic
 from statestores.processing import Record, Topic, Topology
+from statestores.query import timestamped_key_value_store
 
 _FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 20}
 
 
-def _run(cluster: TestCluster, topology: Topology, state: Path) -> None:
+def _run(
+    cluster: TestCluster,
+    topology: Topology,
+    state: Path,
+    changelog_format: ChangelogFormat = "rows",
+) -> None:
     run(
         topology,
         bootstrap_servers=cluster.address,
         state=state,
         backend="sqlite",
         settings=_FAST,
+        changelog_format=changelog_format,
         until="idle",
     )
 
@@ -150,6 +159,62 @@ def test_a_global_table_is_what_its_topic_has(
 
         assert _latest(cluster, out) == {"a": 0, "b": 2}, instance
     assert {"rates" in each.getMessage() for each in caplog.records} == {True}
+
+
+@pytest.mark.spec("KFK-50", "QRY-9")
+@pytest.mark.parametrize("directory", ["one", "new"])
+@pytest.mark.parametrize("changelog_format", ["rows", "frames"])
+def test_a_position_is_not_of_an_earlier_topic_of_the_name(
+    cluster: TestCluster, tmp_path: Path, changelog_format: Any, directory: str
+) -> None:
+    """An input was deleted and created anew, and a record of it was said to have been counted.
+
+    Three records of the earlier topic were: a query that asked for offset 2 of the new one, which
+    had one record by then, was answered by what the store had of the earlier. So was one in a
+    directory that the changelog's frames had filled, which have positions.
+    """
+    name = cluster.name("anew")
+    given = Topic(f"{name}-in", key=ss.utf8, value=ss.int64, partitions=1)
+    place = ss.TopicPartition(given.name, 0)
+    store = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
+    topology = Topology(name)
+    topology.stream(given).group_by_key().count(store)
+    cluster.create(given)
+    _give(cluster, given, "aaa")
+    _run(cluster, topology, tmp_path / "one", changelog_format)
+    _create_anew(cluster, given.name, 1)
+    with ThreadedInstance(
+        cluster,
+        topology,
+        tmp_path / directory,
+        serve="127.0.0.1:0",
+        changelog_format=changelog_format,
+    ) as instance:
+        instance.wait_for("running", 1)
+        assert instance.runner.server is not None
+        queries = instance.runner.server.queries
+        with pytest.raises(NotUpToBoundError):
+            queries.store(
+                "counts", timestamped_key_value_store(), at_least=ss.Position({place: 0})
+            ).get("a")
+        _give(cluster, given, "a")
+        reached = queries.store(
+            "counts", timestamped_key_value_store(), at_least=ss.Position({place: 0})
+        )
+        wait_for(lambda: _answer(reached, "a") == 4, "the new topic's first record")
+        with pytest.raises(NotUpToBoundError):
+            queries.store(
+                "counts", timestamped_key_value_store(), at_least=ss.Position({place: 2})
+            ).get("a")
+
+
+def _answer(store: Any, key: str) -> int | None:
+    """Return what a store has, or ``None`` until it has reached its bound."""
+    try:
+        found: int = store.get(key).value
+    except NotUpToBoundError:
+        return None
+    return found
 
 
 @pytest.mark.spec("KFK-42")

@@ -77,3 +77,38 @@ def test_rows_that_reflect_nothing_known_are_refused(tmp_path: Path) -> None:
 
     with opened("shop") as stores:
         assert stores.for_processors()["counts"].get("tea").value == 3
+
+
+@pytest.mark.spec("KFK-23", "KFK-50")
+@pytest.mark.parametrize("committed", [0, 3, 30, 40])
+def test_restored_stores_have_the_position_that_the_group_has(
+    tmp_path: Path, committed: int
+) -> None:
+    """A topic was deleted and created anew, and stores went on to say what they had of the old one.
+
+    Positions were merged only, so the higher offset stayed. Of a topic that the task does not read,
+    nobody says anything else than the store. It is looked at after another opening.
+    """
+    words, other = ss.TopicPartition("words", 0), ss.TopicPartition("other", 0)
+    part = counting("shop").sub_topologies[0]
+
+    def opened() -> TaskStores:
+        return TaskStores(
+            *("shop", part, 0, tmp_path),
+            backend="sqlite",
+            options=None,
+            durability=ss.Durability.PROCESS_CRASH,
+        )
+
+    with opened() as stores:
+        for logged in stores.logged.values():
+            logged.store.advance_position({words: 29, other: 7})
+            logged.commit(29)
+    with opened() as stores:
+        stores.note_position([words], {words: committed} if committed else {})
+    with opened() as stores:
+        positions = {name: logged.store.position for name, logged in stores.logged.items()}
+
+    expected = {other: 7, words: committed - 1} if committed else {other: 7}
+    assert positions == dict.fromkeys(positions, expected)
+    assert "counts" in positions

@@ -96,7 +96,7 @@ class AssignedTasks:
         part = self._plan.part(key)
         stores = restore.stores
         try:
-            stores.note_position(restore.committed)
+            stores.note_position(restore.inputs, restore.committed)
             task = KafkaTask(
                 stores,
                 TaskWriter(self._writer, self._plan.written(part), key.partition),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from statestores.arrow.restore_mark import has_rows, restore_mark
+from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.errors import (
     BrokerError,
     ChangelogCorruptedError,
@@ -173,7 +174,15 @@ class LoggedStore:
             else:
                 self._load(found)
             if found.position:
-                self.store.advance_position(found.position)
+                self.replace_position(found.position)
+
+    def replace_position(self, position: Mapping[TopicPartition, int | None]) -> None:
+        """Have the next commit say *position* of these inputs, also where that goes back (KFK-50).
+
+        ``None`` is for an input of which the store reflects nothing.
+        """
+        below: Any = store_of_bytes(self.store)
+        below.replace_position(position)
 
     @property
     def _is_loading(self) -> bool:
@@ -332,18 +341,22 @@ class TaskStores(Closing):
             logged.commit(offset, markers)
             logged.wholes.committed()
 
-    def note_position(self, next_offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit that restored stores reflect their inputs before *next_offsets* (KFK-23).
+    def note_position(
+        self, inputs: Iterable[TopicPartition], next_offsets: Mapping[TopicPartition, int]
+    ) -> None:
+        """Commit that restored stores reflect their *inputs* before *next_offsets*, and no more.
 
-        Changelogs say nothing of inputs: without this, nobody could be told so before the task has
-        processed a record of each.
+        Changelogs of rows say nothing of inputs: without this, nobody could be told so before the
+        task has processed a record of each (KFK-23). What stores, frames and snapshots say may be
+        of an earlier topic of the name (KFK-50).
 
         Raises:
             StateStoreError: A store cannot be written.
         """
-        position = {place: offset - 1 for place, offset in next_offsets.items() if offset > 0}
+        position = {place: next_offsets.get(place, 0) - 1 for place in inputs}
+        reflected = {place: None if last < 0 else last for place, last in position.items()}
         for logged in self.logged.values():
-            logged.store.advance_position(position)
+            logged.replace_position(reflected)
             logged.commit(None)
 
     def rollback(self) -> None:

@@ -8,7 +8,7 @@ Invariants:
 """
 
 from abc import abstractmethod
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -24,7 +24,7 @@ from statestores.semantics.rows.layout import read_offsets, read_position
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, WriteBatch
 from statestores.spi.forking import of_parent
-from statestores.spi.offsets import Position, TopicPartition
+from statestores.spi.offsets import Position, TopicPartition, check_partition
 from statestores.spi.specification import StoreSpecification
 
 HALF_ROLLED_BACK: WriteBatch = {}
@@ -194,6 +194,28 @@ class StoreState(MeteredStore, Generic[K, V]):
     @property
     def position(self) -> Position:
         return self._position
+
+    def replace_position(self, position: Mapping[TopicPartition, int | None]) -> None:
+        """Have the position say exactly *position* of its partitions, and of others what it says.
+
+        ``None`` is for a partition of which the content reflects nothing. The next commit stores
+        it, and a rollback forgets it. It may go back, as `advance_position` does not (COM-11): it
+        is for whoever knows from elsewhere what the content reflects.
+
+        Requires: no journal is attached, whose frames have merged positions (LOG-6).
+
+        Raises:
+            StoreClosedError: The store is closed.
+            InvalidTypeError, InvalidArgumentError: A partition or offset is malformed.
+        """
+        self.check_open()
+        for partition in position:
+            check_partition(partition)
+        kept = {place: at for place, at in self._position.items() if place not in position}
+        said = {place: at for place, at in position.items() if at is not None}
+        replaced = Position(kept | said)
+        if replaced != self._position:  # so that identity tells whether there is one to commit
+            self._position = replaced
 
     @property
     def uncommitted_bytes(self) -> int:

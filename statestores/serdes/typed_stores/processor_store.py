@@ -24,6 +24,7 @@ OWNER_VERBS = (
     "truncate",
     "clear_offsets",
     "advance_position",
+    "replace_position",
     "attach_journal",
     "close",
 )
