@@ -25,7 +25,7 @@ from statestores.arrow.snapshots.directory import (
 from statestores.arrow.snapshots.manifest import Manifest
 from statestores.arrow.snapshots.native_part import NativePart, read_native
 from statestores.arrow.snapshots.reader import Snapshot, read_snapshot
-from statestores.changelog import ChangelogReader, changelog_partition
+from statestores.changelog import changelog_partition
 from statestores.engine_creation import ENGINE_DIRECTORY, creating, note_creation
 from statestores.errors import (
     ChangelogCorruptedError,
@@ -41,6 +41,7 @@ from statestores.files.durable_directory import make_durable
 from statestores.files.durable_json import ENGINE_FILE
 from statestores.files.local_path import local_path
 from statestores.opening import DEFAULT_BACKEND, BytesStore, backend_of, open_bytes_store
+from statestores.reading.locations import changelog_of
 from statestores.registry import load_backend, load_recorded_backend
 from statestores.semantics.every_kind.self_description import differences, read_description
 from statestores.semantics.rows.layout import read_offsets, read_position
@@ -176,7 +177,7 @@ def _joins(
     if snapshot.manifest.partition != own:
         return False
     try:
-        with ChangelogReader.open(source.changelog, specification.kind, partition=own) as log:
+        with changelog_of(source, specification) as log:
             return log.first_offset <= snapshot.offset + 1 <= log.end_offset
     except (ChangelogCorruptedError, StoreNotFoundError, UnsupportedFormatError):
         return False

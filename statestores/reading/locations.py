@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from statestores.arrow.snapshots.directory import list_snapshots, offset_from_name
 from statestores.arrow.snapshots.manifest import MANIFEST_NAME
-from statestores.changelog import changelog_partition
+from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.engine_creation import ENGINE_DIRECTORY
 from statestores.errors import InvalidArgumentError, StoreNotFoundError
 from statestores.files.durable_json import ROOT_FILE
@@ -21,6 +21,20 @@ from statestores.state_root import PartitionDirectory, StateRoot, is_state_root
 
 _SEGMENT = re.compile(r"[0-9]{20}\.log")
 _NUMBER = re.compile(r"0|[1-9][0-9]*")
+
+
+def changelog_of(
+    directory: PartitionDirectory, specification: StoreSpecification[Any, Any]
+) -> ChangelogReader:
+    """Open the changelog in *directory*, a partition of the store in its state root, for reading.
+
+    One that says that it is another partition's is refused (LAY-33).
+
+    Raises:
+        StateStoreError: As `ChangelogReader.open`.
+    """
+    logged = changelog_partition(specification.name, int(directory.path.name))
+    return ChangelogReader.open(directory.changelog, specification.kind, partition=logged)
 
 
 @dataclass(frozen=True, slots=True)

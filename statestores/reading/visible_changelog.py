@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from statestores.changelog import ChangelogReader, Frame, change_schema, changelog_partition
+from statestores.changelog import ChangelogReader, Frame, change_schema
 from statestores.errors import OffsetOutOfRangeError, StoreLockedError, StoreNotFoundError
 from statestores.files.failures import storage_error
 from statestores.generations import place_in_root, refuse_replaced
+from statestores.reading.locations import changelog_of
 from statestores.reading.unfinished_imports import refuse_unimported
 from statestores.reading.visible_log import LogBeginning, LogEnd, VisibleLog
 from statestores.spi.offsets import Position
@@ -46,7 +47,6 @@ class VisibleChangelog(VisibleLog):
         self._directory = directory
         self._specification = specification
         self._number = int(directory.path.name)
-        self._logged = changelog_partition(specification.name, self._number)
 
     @property
     def partition(self) -> int:
@@ -66,9 +66,7 @@ class VisibleChangelog(VisibleLog):
         )
 
     def _opened(self) -> ChangelogReader:
-        return ChangelogReader.open(
-            self._directory.changelog, self._specification.kind, partition=self._logged
-        )
+        return changelog_of(self._directory, self._specification)
 
     def frames(self, start: int, stop: int) -> Iterator[Frame]:
         """Yield the frames from *start* up to *stop*; when a write is finished meanwhile, go on."""

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from statestores.changelog import ChangelogReader, changelog_partition
+from statestores.changelog import changelog_partition
 from statestores.errors import (
     CapabilityNotSupportedError,
     StateStoreError,
@@ -15,6 +15,7 @@ from statestores.errors import (
 from statestores.query.commit_bound import ChangelogEnds
 from statestores.query.metadata.instance import PartitionMetadata, Role
 from statestores.query.running_stores import Runner, RunningStore
+from statestores.reading.locations import changelog_of
 from statestores.reading.partition_reader import PartitionReader
 from statestores.spi.metrics.metric import Metrics
 from statestores.spi.offsets import TopicPartition, offset_after
@@ -95,9 +96,7 @@ class ServedRunner:
         root, specification = self._changelogs(name), self.specification(name)
         log = changelog_partition(name, partition)
         try:
-            with ChangelogReader.open(
-                root.partition(name, partition).changelog, specification.kind, partition=log
-            ) as reader:
+            with changelog_of(root.partition(name, partition), specification) as reader:
                 return log, reader.end_offset
         except StoreNotFoundError:
             return log, 0

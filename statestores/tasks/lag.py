@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.errors import InvalidArgumentError, InvalidTypeError, StoreNotFoundError
 from statestores.generations import refuse_replaced
 from statestores.logged_store import LoggedStore
 from statestores.object_log import ObjectChangelog
+from statestores.reading.locations import changelog_of
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
 
@@ -66,9 +66,8 @@ def lag_behind(
         StoreReshardedError: *source* is no partition of the store any more.
         ChangelogCorruptedError, StorageError: The changelog in *source* cannot be read.
     """
-    logged = changelog_partition(specification.name, int(source.path.name))
     try:
-        with ChangelogReader.open(source.changelog, specification.kind, partition=logged) as log:
+        with changelog_of(source, specification) as log:
             end = log.end_offset
     except StoreNotFoundError:
         refuse_replaced(source.path.parent)

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 from statestores.arrow.file_access import reporting
 from statestores.arrow.snapshots.choice import newest_valid_snapshot, passed_over
-from statestores.changelog import ChangelogReader, changelog_partition
+from statestores.changelog import changelog_partition
 from statestores.engine_creation import ENGINE_DIRECTORY
 from statestores.errors import (
     InvalidArgumentError,
@@ -24,6 +24,7 @@ from statestores.files.durable_directory import make_durable
 from statestores.logged_store.native_start import open_restorable
 from statestores.migration import import_legacy_offsets
 from statestores.opening import BytesStore, backend_of
+from statestores.reading.locations import changelog_of
 from statestores.spi.durability import Durability
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
@@ -151,9 +152,8 @@ def missing_for_restore(
     Raises:
         ChangelogCorruptedError, StorageError: The changelog cannot be read.
     """
-    logged = changelog_partition(specification.name, int(source.path.name))
     try:
-        with ChangelogReader.open(source.changelog, specification.kind, partition=logged) as log:
+        with changelog_of(source, specification) as log:
             first = log.first_offset
     except StoreNotFoundError:
         return "it has no changelog"

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from statestores.arrow.file_access import reporting
-from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.errors import StateStoreError, StoreCorruptedError, StoreNotFoundError
 from statestores.object_log.catching_up import catch_up
 from statestores.object_log.driver import run
+from statestores.reading.locations import changelog_of
 from statestores.root_document import OPERATORS_DIRECTORY
 from statestores.staging.operator_file import RECORD_FILE, BatchRecord, read_record
 from statestores.staging.operator_record import OperatorNames
@@ -116,9 +116,7 @@ def _ends(root: StateRoot, store: str) -> dict[int, int]:
     entry, ends = root.store(store), {}
     for number in range(entry.partitions):
         try:
-            changelog = root.partition(store, number).changelog
-            logged = changelog_partition(store, number)
-            with ChangelogReader.open(changelog, entry.specification.kind, partition=logged) as log:
+            with changelog_of(root.partition(store, number), entry.specification) as log:
                 ends[number] = log.end_offset
         except StoreNotFoundError:
             ends[number] = 0

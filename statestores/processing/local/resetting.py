@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 
 from statestores.arrow.file_access import reporting
-from statestores.changelog import ChangelogReader, FileChangelog, changelog_partition
+from statestores.changelog import FileChangelog
 from statestores.errors import (
     InvalidTypeError,
     StoreLockedError,
@@ -30,6 +30,7 @@ from statestores.files.durable_json import (
 from statestores.files.local_path import local_path
 from statestores.processing.dsl.topology import Topology
 from statestores.processing.local.sharing.instances import INSTANCES_DIRECTORY, read_instances
+from statestores.reading.locations import changelog_of
 from statestores.root_document import TASKS_DIRECTORY, TOPOLOGY_NOTE
 from statestores.spi import Position, TopicPartition
 from statestores.state_root import StateRoot, is_state_root
@@ -251,11 +252,9 @@ def _positions(state: Path) -> dict[TopicPartition, int]:
     root = StateRoot.open(state)
     for name, entry in root.stores.items():
         for number in range(entry.partitions):
-            directory = root.partition(name, number).changelog
-            if FileChangelog.exists(directory):
-                logged = changelog_partition(name, number)
-                kind = entry.specification.kind
-                with ChangelogReader.open(directory, kind, partition=logged) as log:
+            directory = root.partition(name, number)
+            if FileChangelog.exists(directory.changelog):
+                with changelog_of(directory, entry.specification) as log:
                     reached = reached.merge(log.position)
     return {
         place: offset + 1

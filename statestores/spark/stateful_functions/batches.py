@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.errors import (
     CommitConflictError,
     StoreCorruptedError,
     StoreMismatchError,
     StoreNotFoundError,
 )
+from statestores.reading.locations import changelog_of
 from statestores.spark.stateful_functions.micro_batch import Compute, MicroBatch, OperatorBatches
 from statestores.spark.stateful_functions.plan import StatefulPlan
 from statestores.spark.stateful_functions.task import StatefulTask
@@ -38,6 +38,8 @@ from statestores.state_root import StateRoot
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from statestores.changelog import ChangelogReader
 
 
 class MicroBatches(OperatorBatches):
@@ -174,16 +176,12 @@ class MicroBatches(OperatorBatches):
         """Return where the changelogs of *store* end; no write of it is unfinished."""
         entry, ends = root.store(store), {}
         for number in range(entry.partitions):
-            changelog = root.partition(store, number).changelog  # elsewhere after a reshard
-            reader = self._readers.get(changelog)
+            directory = root.partition(store, number)  # elsewhere after a reshard
+            reader = self._readers.get(directory.path)
             try:
                 if reader is None:
-                    reader = ChangelogReader.open(
-                        changelog,
-                        entry.specification.kind,
-                        partition=changelog_partition(store, number),
-                    )
-                    self._readers[changelog] = reader
+                    reader = changelog_of(directory, entry.specification)
+                    self._readers[directory.path] = reader
                 ends[number] = reader.end_offset
             except StoreNotFoundError:
                 ends[number] = 0

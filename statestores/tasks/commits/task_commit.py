@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from statestores.arrow.file_access import reporting
-from statestores.changelog import ChangelogReader, FileChangelog, changelog_partition
+from statestores.changelog import FileChangelog, changelog_partition
 from statestores.changelog.encoded_rows import EncodedChanges
 from statestores.errors import CommitConflictError, StoreCorruptedError
 from statestores.failpoints import reach
 from statestores.files.durable_directory import make_durable
 from statestores.logged_store import LoggedStore
 from statestores.logged_store.encoded_commit import encoded_pending
+from statestores.reading.locations import changelog_of
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot
@@ -181,10 +182,9 @@ def _check_appended(
     Raises:
         StoreCorruptedError: Somebody else has appended since, and did not know of the record.
     """
-    target = root.partition(name, partition).changelog
+    target = root.partition(name, partition)
     base, wanted = part.base_offset, part.frame
-    kind, logged = root.store(name).specification.kind, changelog_partition(name, partition)
-    with ChangelogReader.open(target, kind, partition=logged) as log:
+    with changelog_of(target, root.store(name).specification) as log:
         found = next(iter(log.read(base)))  # all of it: another's may begin with the same changes
         # A compacted frame no longer says what was appended; the task's own commit was first.
         if found.explicit_offsets is None and not found.batch.equals(wanted.batch):
@@ -206,11 +206,10 @@ def _append(part: RecordedPart, root: StateRoot, name: str, partition: int) -> N
 
 def _end_offset(root: StateRoot, name: str, partition: int) -> int:
     """Return where the changelog of the store *name* ends; 0 when there is none yet."""
-    directory = root.partition(name, partition).changelog
-    if not FileChangelog.exists(directory):
+    directory = root.partition(name, partition)
+    if not FileChangelog.exists(directory.changelog):
         return 0
-    kind, logged = root.store(name).specification.kind, changelog_partition(name, partition)
-    with ChangelogReader.open(directory, kind, partition=logged) as log:
+    with changelog_of(directory, root.store(name).specification) as log:
         return log.end_offset
 
 

@@ -10,10 +10,11 @@ from statestores.arrow.restore_mark import restore_mark
 from statestores.arrow.snapshots.choice import newest_valid_snapshot
 from statestores.arrow.snapshots.directory import list_snapshots
 from statestores.arrow.snapshots.reader import Snapshot
-from statestores.changelog import ChangelogReader, ReadOnlyChangelog
+from statestores.changelog import ReadOnlyChangelog
 from statestores.errors import OffsetOutOfRangeError, StoreNotFoundError
 from statestores.generations import refuse_replaced
 from statestores.opening import BytesStore
+from statestores.reading.locations import changelog_of
 from statestores.spi.offsets import TopicPartition, offset_after
 from statestores.state_root import PartitionDirectory
 
@@ -63,9 +64,7 @@ def is_left_behind(
     committed = store.committed_offset(partition)
     next_offset = offset_after(committed)
     try:
-        with ChangelogReader.open(
-            source.changelog, store.specification.kind, partition=partition
-        ) as log:
+        with changelog_of(source, store.specification) as log:
             first = log.segments()[0]
             complete = first.end_offset if first.compacted else None
             return (first.first_offset if complete is None else complete) > next_offset

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from statestores.changelog import ChangelogReader, changelog_partition
+from statestores.changelog import changelog_partition
 from statestores.errors import StoreNotFoundError
 from statestores.generations import refuse_replaced
 from statestores.opening import BytesStore
+from statestores.reading.locations import changelog_of
 from statestores.reading.visible_changelog import VisibleChangelog
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
@@ -43,9 +44,7 @@ class DirectorySource(CopySource):
     @contextmanager
     def missing(self, store: BytesStore) -> Iterator[Missing | None]:
         try:
-            log = ChangelogReader.open(
-                self._directory.changelog, self._specification.kind, partition=self._logged
-            )
+            log = changelog_of(self._directory, self._specification)
         except StoreNotFoundError:
             refuse_replaced(self._directory.path.parent)
             yield None
