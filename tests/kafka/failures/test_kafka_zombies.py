@@ -23,7 +23,7 @@ from statestores.kafka.tasks.assigned_tasks import AssignedTasks
 from statestores.processing import Record
 from statestores.spi import TopicPartition
 
-_PROGRAM = Path(__file__).parent / "kit" / "kafka_zombie.py"
+_PROGRAM = Path(__file__).parents[1] / "kit" / "kafka_zombie.py"
 _KEYS = 3
 _PLACE = TopicPartition("numbers", 0)
 

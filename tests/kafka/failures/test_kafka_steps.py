@@ -16,7 +16,7 @@ from statestores.kafka.tasks.task_writer import TaskWriter
 from statestores.processing import Record
 from statestores.spi import TopicPartition
 
-_PROGRAM = Path(__file__).parent / "kit" / "kafka_steps.py"
+_PROGRAM = Path(__file__).parents[1] / "kit" / "kafka_steps.py"
 _STEPS = 6
 """The outputs, two stores for the windows, two for the sessions, and the task's own."""
 
