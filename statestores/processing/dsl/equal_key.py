@@ -20,8 +20,11 @@ def meet_again(left: TableNode[Any, Any], right: TableNode[Any, Any]) -> bool:
 
 
 def _keepers(table: TableNode[Any, Any]) -> set[str]:
-    """Return the steps that change what is found in *table*: the first to have its stores."""
-    nodes = table._builder.nodes.values()
+    """Return the steps that change what is found in *table*: the first to have its stores.
+
+    Processors come before or after it, whatever they do with its rows: a change is none of theirs.
+    """
+    nodes = [node for node in table._builder.nodes.values() if node.kind != "process"]
     found = set[str]()
     for store in table._stores:
         having = [node for node in nodes if store.name in {each.name for each in node.stores}]

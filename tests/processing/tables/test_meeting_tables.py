@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import statestores as ss
-from statestores.processing import Table, Topic, Topology
+from statestores.processing import Processor, Record, Table, Topic, Topology
 
 ROWS = Topic("rows", key=ss.utf8, value=ss.int64)
 OUT = Topic("out", key=ss.utf8, value=ss.int64)
@@ -68,8 +68,10 @@ def _joined(one: int | None, other: int | None) -> int:
     return (one or 0) + 1000 * (other or 0)
 
 
-def _topology(sides: Callable[[Table[str, int]], Sides], how: Any, store: Any) -> Topology:
-    made = Topology("t")
+def _topology(
+    sides: Callable[[Table[str, int]], Sides], how: Any, store: Any, made: Topology | None = None
+) -> Topology:
+    made = made or Topology("t")
     left, right = sides(made.table(ROWS, _store("kept")))
     both = left.join(right, _joined, store, how=how, name="both")
     both.to(OUT)
@@ -115,6 +117,29 @@ def test_a_join_of_what_follows_one_table_ends_with_its_rows(
     found = _last(_topology(sides, how, store))
 
     assert found == _wanted(naive, how)
+
+
+class _Asking(Processor[str, int, str, int]):
+    """Has the table's store."""
+
+    rows = ss.TimestampedKeyValue("kept", key=ss.utf8, value=ss.int64)
+
+    def process(self, record: Record[str, int]) -> None:
+        self.forward(record)
+
+
+@pytest.mark.spec("PRC-44", "PRC-83")
+def test_a_processor_that_was_there_before_the_table_changes_nothing() -> None:
+    """The first step with the table's store was taken for the table, and that was the processor.
+
+    Nobody knew of the table then that its changes reach both sides, and no row was ever deleted.
+    """
+    made = Topology("t")
+    made.stream(Topic("questions", key=ss.utf8, value=ss.int64)).process(_Asking)
+
+    found = _last(_topology(_itself, "inner", None, made))
+
+    assert found == _wanted(lambda value: (value, value), "inner")
 
 
 @pytest.mark.spec("PRC-44")
