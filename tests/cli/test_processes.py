@@ -18,7 +18,7 @@ from statestores.serdes import row, row_sorted
 from statestores.serdes.rows.plain_values import row_from_plain
 from statestores_conformance.many_cases import for_each
 
-_PROGRAM = (sys.executable, "-m", "statestores.cli")
+_PROGRAM = (sys.executable, "-m", "statestores")
 
 _OWNER = """
 import sys

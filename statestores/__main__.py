@@ -1,0 +1,5 @@
+"""``python -m statestores`` is the command line, `statestores`."""
+
+from statestores.cli import main
+
+main()
