@@ -1,7 +1,8 @@
 """Running the cases: interleaved rounds, a fresh directory each, the garbage collector off.
 
 Neighbours on the machine change its speed from one minute to the next. So the cases of a group take
-turns (A B C A B C ...), ratios are computed within a round, and medians are reported.
+turns, in another order each round (`turns`), ratios are computed within a round, and medians are
+reported.
 """
 
 import gc
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from statestores_benchmarks.cases import Case, Group, Outcome, Scale, Times
 from statestores_benchmarks.peers import why_absent
+from statestores_benchmarks.turns import turns
 
 _MICROSECONDS = 1e6
 
@@ -73,7 +75,7 @@ def measure(group: Group, scale: Scale, advance: Callable[[], None]) -> list[Mea
         number, began = 0, time.monotonic()
         while number < warm_ups + _rounds(group, scale, time.monotonic() - began, number):
             answers: dict[float | None, dict[str, object]] = {}
-            for case, found in present:
+            for case, found in turns(group.name, number - warm_ups, present):
                 taken = _round(case, case.operations or group.operations)
                 if number >= warm_ups:
                     _keep(found, taken)
@@ -105,11 +107,12 @@ def _keep(found: Measured, taken: _Round) -> None:
 
 def _check_agreement(group: Group, answers: dict[str, object]) -> None:
     """Refuse the figures of cases that did not do the same."""
-    (first, expected), *others = answers.items()
-    for name, answer in others:
-        if answer != expected:
+    first, *others = [case.name for case in group.cases if case.name in answers]
+    expected = answers[first]
+    for name in others:
+        if answers[name] != expected:
             raise DisagreementError(
-                f"{group.name}: {name!r} computed {_short(answer)}, "
+                f"{group.name}: {name!r} computed {_short(answers[name])}, "
                 f"but {first!r} computed {_short(expected)}"
             )
 

@@ -9,6 +9,7 @@ import pytest
 
 from statestores_benchmarks.cases import Case, Group, Outcome, Prepare, Scale, Target, Timed
 from statestores_benchmarks.measurement import DisagreementError, measure
+from statestores_benchmarks.turns import turns
 
 ROUNDS = Scale("test", rounds=2, factor=1, most_rounds=2, budget_s=0)
 
@@ -36,15 +37,48 @@ def nothing() -> None:
 
 class TestRounds:
     def test_cases_take_turns_and_the_first_round_warms_up(self) -> None:
-        """A B, A B, A B: three rounds of each, of which two are counted."""
+        """Three rounds of each, of which two are counted."""
         order: list[str] = []
         cases = [Case(name, noting(name, order)) for name in "AB"]
 
         measured = measure(Group(name="g", title="t", operations=10, cases=cases), ROUNDS, nothing)
 
-        assert order == ["A", "B", "A", "B", "A", "B"]
+        assert [set(order[first : first + 2]) for first in (0, 2, 4)] == [{"A", "B"}] * 3
+        assert [found.name for found in measured] == ["A", "B"]
         assert [len(found.cpu) for found in measured] == [2, 2]
         assert [len(found.process) for found in measured] == [2, 2]
+
+    def test_no_case_goes_before_another_one_in_all_rounds(self) -> None:
+        """What a case leaves behind hits all of them.
+
+        In each round the floor came right after two cases of ours, whose work is nearly its own,
+        and ours came after another process. Whether that is worth a percent or ten could not be
+        told, since there was nothing to compare it with. Now the counted rounds of a pair are each
+        other's mirror image.
+        """
+        order: list[str] = []
+        cases = [Case(name, noting(name, order)) for name in "ABCD"]
+        scale = Scale("test", rounds=4, factor=1, most_rounds=4, budget_s=0)
+
+        measure(Group(name="g", title="t", operations=1, cases=cases), scale, nothing)
+
+        rounds = ["".join(order[first : first + 4]) for first in range(4, 20, 4)]
+        assert rounds[1] == rounds[0][::-1]
+        assert rounds[3] == rounds[2][::-1]
+
+    def test_each_figure_stays_with_its_case(self) -> None:
+        """In whichever order they were taken."""
+        cases = [
+            Case(name, noting(name, [], Outcome(quantities={"number": number})))
+            for number, name in enumerate("ABCD")
+        ]
+        scale = Scale("test", rounds=6, factor=1, most_rounds=6, budget_s=0)
+
+        measured = measure(Group(name="g", title="t", operations=1, cases=cases), scale, nothing)
+
+        assert [found.quantities["number"] for found in measured] == [
+            [number] * 6 for number in range(4)
+        ]
 
     def test_work_that_takes_long_can_do_without_warming_up(self) -> None:
         """Then every round is counted, and a group may have fewer of them."""
@@ -119,6 +153,31 @@ class TestRounds:
         measure(group, ROUNDS, nothing)
 
         assert order == ["enter", "A", "A", "A", "leave"]
+
+
+class TestTurns:
+    def test_two_runs_have_the_same_orders(self) -> None:
+        """A figure that is strange can be had again."""
+        once, again = ([turns("g", number, "ABCDE") for number in range(8)] for _ in range(2))
+
+        assert once == again
+
+    def test_pairs_of_rounds_and_groups_are_drawn_by_themselves(self) -> None:
+        """Otherwise each case would have one predecessor, or two, in everything that is measured.
+
+        Of 24 orders eight that are drawn are hardly ever fewer than four, of either.
+        """
+        pairs = {tuple(turns("g", number, "ABCD")) for number in range(0, 16, 2)}
+        groups = {tuple(turns(f"g{number}", 0, "ABCD")) for number in range(8)}
+
+        assert len(pairs) >= 4
+        assert len(groups) >= 4
+
+    def test_every_case_has_its_turn(self) -> None:
+        """Once in each round."""
+        rounds = [turns("g", number, "ABCDE") for number in range(8)]
+
+        assert [sorted(order) for order in rounds] == [list("ABCDE")] * 8
 
 
 class TestOutcomes:

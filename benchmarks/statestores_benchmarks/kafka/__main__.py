@@ -24,6 +24,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from statestores_benchmarks.turns import turns
+
 _TOOLS = Path(__file__).parents[3] / "tools"
 _HERE = Path(__file__).parent
 _KEYS = 10_000
@@ -70,7 +72,7 @@ def main(
         admin = AdminClient({"bootstrap.servers": address})
         source = _filled(admin, address, records, partitions)
         for number in range(rounds):
-            for name, (command, more) in contenders.items():
+            for name, (command, more) in turns("counts", number, list(contenders.items())):
                 state = Path(directory) / f"{name} {number}"
                 found[name].append(_counted(admin, address, command, more, source, records, state))
                 sys.stderr.write(f"{name}: {found[name][-1]}\n")

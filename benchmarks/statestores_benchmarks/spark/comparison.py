@@ -15,6 +15,7 @@ from rich.table import Table
 from statestores.spark import ensure_java
 from statestores_benchmarks.spark.bare_source import BareSource
 from statestores_benchmarks.spark.rows import PARTITIONS
+from statestores_benchmarks.turns import turns
 
 Timed = Callable[[], object]
 """What is timed. Where it returns a ``float``, that is its time in seconds, and the rest was
@@ -78,7 +79,7 @@ def measured(comparison: Comparison, rounds: int) -> dict[str, list[float]]:
     """Return the seconds of each case in each round; the first round is not counted."""
     seconds: dict[str, list[float]] = {name: [] for name in comparison.cases}
     for number in range(rounds + 1):
-        for name, timed in comparison.cases.items():
+        for name, timed in turns(comparison.title, number - 1, list(comparison.cases.items())):
             began = time.perf_counter()
             own = timed()
             took = time.perf_counter() - began
