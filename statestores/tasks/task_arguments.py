@@ -10,6 +10,8 @@ from statestores.tasks.task_id import TaskId
 def stores_by_group(groups: Mapping[int, Iterable[str]]) -> dict[int, tuple[str, ...]]:
     """Return *groups*: a mapping from the numbers of groups to the names of their stores.
 
+    Whether these are numbers of groups, and of which stores, is for `TaskGroups` to judge.
+
     Raises:
         InvalidTypeError: It is something else.
     """
@@ -18,11 +20,7 @@ def stores_by_group(groups: Mapping[int, Iterable[str]]) -> dict[int, tuple[str,
             "groups must be a mapping from a number to names of stores, such as {0: ['counts']}, "
             f"got {groups!r}"
         )
-    found = {}
-    for group, names in groups.items():
-        TaskId(group, 0)
-        found[group] = tuple(store_names(names))
-    return found
+    return {group: tuple(store_names(names)) for group, names in groups.items()}
 
 
 def check_listener(listener: object) -> None:
