@@ -104,9 +104,9 @@ class TaskReports:
                     store = task.logged_store(name).store
                     found[task_id.partition] = store.read_only(Isolation.READ_COMMITTED)
         if include_stale:
-            for task_id, standbys in now.standbys.items():
+            for task_id, standbys in now.standbys.items():  # of tasks that do not run
                 for standby in standbys:
-                    if standby.name == name and task_id.partition not in found:
+                    if standby.name == name:
                         with suppress(InvalidStateStoreError, StoreClosedError):
                             found[task_id.partition] = standby.read_only(include_stale=True)
         return found
