@@ -3,6 +3,7 @@
 import shutil
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,13 @@ from statestores.changelog import FileChangelog
 from statestores.errors import (
     InvalidArgumentError,
     InvalidTypeError,
+    StoreClosedError,
     StoreLockedError,
+    UnknownBackendError,
     UnknownStateStoreError,
 )
+from statestores.files.directory_lock import LOCK_FILE
+from statestores.opening import AnyStore, open_existing
 from statestores.spi.durability import Durability
 from statestores.tasks import (
     LATEST_OFFSET,
@@ -24,6 +29,7 @@ from statestores.tasks import (
     TaskId,
     TaskManager,
     TaskState,
+    idle_offsets,
     open_standby,
 )
 from statestores.tasks.idle_offsets import IdleOffsets
@@ -157,13 +163,17 @@ def test_a_store_is_looked_for_in_its_own_group(manager: TaskManager) -> None:
 
     assert set(manager.local_stores("names")) == {0}
     assert set(manager.local_stores("counts")) == {1}
-    assert set(manager.local_stores("counts", include_stale=True)) == {0, 1}
+    stale: dict[int, Any] = {**manager.local_stores("counts", include_stale=True)}
+    assert set(stale) == {0, 1}
+    assert stale[0].get("a") == 1  # and not what the copy of another store of the task has
     assert set(manager.local_stores("names", include_stale=True)) == {0}
     assert manager.store_names == ("counts", "names", "rates")
     assert [manager.partition_count(name) for name in manager.store_names] == [3, 2, 3]
     assert [manager.group_of(name) for name in manager.store_names] == [0, 1, 0]
     assert manager.specification("names").name == "names"
-    assert manager.changelog_end("counts", 0) == (ss.TopicPartition("counts-changelog", 0), 1)
+    for partition, end in ((0, 1), (2, 0)):  # of the last one there is no changelog yet
+        changelog = ss.TopicPartition("counts-changelog", partition)
+        assert manager.changelog_end("counts", partition) == (changelog, end)
     for ask in (
         manager.partition_count,
         manager.specification,
@@ -218,8 +228,72 @@ def test_an_engine_is_asked_while_it_is_idle(root: ss.StateRoot, tmp_path: Path)
     assert idle.next_offset("rates", 0, lambda: True) == 1
     shutil.rmtree(local.partition("rates", 0) / "engine")
 
-    assert idle.next_offset("rates", 0, lambda: True) is None
+    assert idle.next_offset("rates", 0, lambda: False) is None
     assert idle.known("rates", 0) is None
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.spec("TSK-6")
+def test_a_task_that_is_no_longer_assigned_is_closed(manager: TaskManager) -> None:
+    """Also for whoever holds it: the next owner finds nothing locked, and no late commit."""
+    manager.assign([BOTH, ALONE])
+    gone, stays = manager.task(BOTH), manager.task(ALONE)
+    manager.assign([ALONE])
+
+    assert stays.is_open
+    with pytest.raises(StoreClosedError, match="the task 0_0 is closed"):
+        gone.commit()
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.spec("TSK-13")
+def test_an_assignment_waits_for_an_engine_that_is_being_looked_into(
+    root: ss.StateRoot, manager: TaskManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An assignor asks on another thread: the task could not be opened, since we had its engine."""
+    manager.assign([BOTH])
+    manager.close()
+    opened, go_on = threading.Event(), threading.Event()
+
+    def slow(path: Path, **how: Any) -> AnyStore:
+        store = open_existing(path, **how)
+        opened.set()
+        assert go_on.wait(60.0)
+        return store
+
+    monkeypatch.setattr(idle_offsets, "open_existing", slow)
+    with (
+        TaskManager(root, GROUPS, local_directory=manager._local.path) as again,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        asking = pool.submit(again.task_offset_sums)
+        assert opened.wait(60.0)
+        assigning = pool.submit(again.assign, [BOTH])
+        wait([assigning], 0.3)  # until it has failed, or waits
+        go_on.set()
+        assigning.result()
+
+        assert asking.result()[BOTH] in {1, 2}
+        assert again.states == {BOTH: TaskState.RUNNING}
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.spec("TSK-13")
+def test_what_was_closed_here_need_not_be_asked(
+    root: ss.StateRoot, manager: TaskManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its offset is that of the task's last commit; and a lock that was taken is no change of it.
+
+    The next assignment restores what has the least to do first, and goes by these offsets.
+    """
+    manager.assign([BOTH])
+    manager.assign([])
+    monkeypatch.setattr(IdleOffsets, "_ask", lambda *_: pytest.fail("it was opened"))
+    for name in ("counts", "rates"):
+        (manager._local.partition(name, 0) / "engine" / LOCK_FILE).write_text("somebody's")
+    assert manager.task_offset_sums() == {BOTH: 2}
+
+    assert [manager._idle.known(name, 0) for name in ("counts", "rates")] == [1, 1]
 
 
 @pytest.mark.spec("TSK-13")
@@ -254,6 +328,10 @@ def test_a_state_root_may_be_named_by_its_path(root: ss.StateRoot, tmp_path: Pat
         ({"follow_interval_s": float("nan")}, "follow_interval_s"),
         ({"listener": 7}, "a listener is a function"),
         ({"groups": ["counts"]}, "groups must be a mapping"),
+        ({"on_corruption": "keep"}, "on_corruption is 'fail' or 'rebuild', got 'keep'"),
+        ({"backend": "typo"}, "no backend is registered as 'typo'"),
+        ({"options": 7}, "options"),
+        ({"changelog_options": 7}, "changelog_options"),
         ({"groups": {0: []}}, "the group 0 has no stores"),
         ({"groups": {1 << 31: ["counts"]}}, "a task's group must be from 0 to"),
     ],
@@ -265,7 +343,7 @@ def test_what_a_manager_cannot_be_made_with(
     given: dict[str, Any] = {"groups": GROUPS, **how}
     groups = given.pop("groups")
 
-    with pytest.raises((InvalidArgumentError, InvalidTypeError), match=words):
+    with pytest.raises((InvalidArgumentError, InvalidTypeError, UnknownBackendError), match=words):
         TaskManager(root, groups, **given)
 
 

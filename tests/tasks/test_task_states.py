@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import statestores as ss
+from statestores.changelog import FileChangelog
 from statestores.errors import InvalidStateStoreError, StoreLockedError
 from statestores.opening import AnyStore, open_existing
 from statestores.query import QueryableStores, key_value_store
@@ -179,6 +180,39 @@ def test_promotions_come_first_and_then_what_has_the_least_to_do(
     assert events == [
         (task, event) for task in (COPIED, light, heavy) for event in ("started", "ended")
     ]
+
+
+@pytest.mark.spec("TSK-12")
+@pytest.mark.parametrize(("known", "other"), [(ACTIVE, COLD), (COLD, ACTIVE)])
+def test_what_an_engine_has_is_not_to_be_restored(
+    root: ss.StateRoot, tmp_path: Path, known: TaskId, other: TaskId
+) -> None:
+    """A task that was here comes before one with less in its changelog, of which nothing is."""
+    told: list[RestoreProgress] = []
+    with TaskManager(
+        root,
+        GROUPS,
+        local_directory=tmp_path / "local",
+        backend="sqlite",
+        restore_threads=1,
+        listener=told.append,
+    ) as manager:
+        manager.assign([known])
+        counts = manager.task(known).logged_store("counts")
+        for number in range(50):
+            counts.store.put(f"{number}", number)
+            manager.task(known).commit()
+        assert isinstance(counts.changelog, FileChangelog)
+        counts.changelog.seal()
+        manager.assign([])
+        with ss.open_logged_store(root, "counts", other.partition, backend="memory") as less:
+            for number in range(5):
+                less.store.put(f"{number}", number)
+                less.commit()
+        told.clear()
+        manager.assign([ACTIVE, COLD])
+
+    assert [each.task for each in told if each.event == "ended"] == [known, other]
 
 
 @pytest.mark.spec("TSK-12", "TSK-6", "STB-4")
