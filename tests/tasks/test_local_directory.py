@@ -1,14 +1,16 @@
 """What lies in a local directory: engines, what nobody claims, and what a clean-up leaves alone."""
 
+import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import statestores as ss
 from statestores.errors import InvalidArgumentError, InvalidTypeError, StorageError
-from statestores.tasks import LocalDirectory, open_task
+from statestores.tasks import LocalDirectory, local_directory, open_task
 
 INPUT = ss.TopicPartition("words", 0)
 
@@ -87,6 +89,43 @@ def test_a_damaged_engine_goes_and_the_new_one_stays(root: ss.StateRoot, tmp_pat
 
 
 @pytest.mark.spec("TSK-9")
+def test_an_engine_of_a_store_that_there_is_not_stays(root: ss.StateRoot, tmp_path: Path) -> None:
+    """It may be another application's: it is told of as an orphan, and nobody removes it."""
+    local = LocalDirectory(tmp_path / "local")
+    foreign = local.path / "aliens" / "0" / "engine"
+    foreign.mkdir(parents=True)
+    (foreign / "data").write_bytes(b"x")
+    _commit(root, "0_0", local.path)
+
+    assert [each.store for each in local.clean_up([], root, older_than_ms=0)] == ["counts"]
+    assert (foreign / "data").exists()
+
+
+@pytest.mark.spec("TSK-9")
+def test_an_engine_is_as_old_as_its_newest_file(
+    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the millisecond; and what has lost the note of its backend goes as others do."""
+    local = LocalDirectory(tmp_path / "local")
+    _commit(root, "0_0", local.path)
+    engine = local.path / "counts" / "0" / "engine"
+    (engine.parent / "engine.json").unlink()
+    now_ns = 2_000_000_000 * 1_000_000_000
+    clock = SimpleNamespace(time_ns=lambda: now_ns)
+    monkeypatch.setattr(local_directory, "time", clock)
+    first, *others = sorted(file for file in engine.rglob("*") if file.is_file())
+    limit_ns = now_ns - 1_000 * 1_000_000
+    for file in others:
+        os.utime(file, ns=(0, 0))
+    os.utime(first, ns=(0, limit_ns + 1))
+    assert local.clean_up([], root, older_than_ms=1_000) == []
+    os.utime(first, ns=(0, limit_ns))
+    [removed] = local.clean_up([], root, older_than_ms=1_000)
+
+    assert removed.path == engine
+
+
+@pytest.mark.spec("TSK-9")
 def test_an_engine_that_is_open_stays(root: ss.StateRoot, tmp_path: Path) -> None:
     """Another process has it, and this one does not know of that."""
     local = LocalDirectory(tmp_path / "local")
@@ -125,8 +164,11 @@ def test_what_cannot_be_read_or_removed_is_named(
 
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "rmtree", refuse)
-        with pytest.raises(StorageError, match=r"cannot remove .*engine': Permission denied"):
+        with pytest.raises(
+            StorageError, match=r"cannot remove .*engine': Permission denied"
+        ) as told:
             local.clean_up([], root, older_than_ms=0)
+    assert isinstance(told.value.__cause__, PermissionError)  # and who keeps it keeps no lock
     assert local.engines() == {}
     [left] = local.orphans(root)
     assert left.reason == "damaged engine"

@@ -1,11 +1,14 @@
 """What a task's opening leaves behind when it fails, and what a damaged engine is replaced by."""
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import statestores as ss
+from statestores.arrow.progress import Progress
 from statestores.changelog import FileChangelog
 from statestores.errors import (
     MalformedCheckpointError,
@@ -14,7 +17,14 @@ from statestores.errors import (
     StoreLockedError,
     StoreMismatchError,
 )
-from statestores.tasks import LATEST_OFFSET, RestoreProgress, TaskId, open_task, rebuilding
+from statestores.tasks import (
+    LATEST_OFFSET,
+    RestoreProgress,
+    TaskId,
+    open_task,
+    rebuilding,
+    restore_progress,
+)
 from statestores.tasks.rebuilding import missing_for_restore
 
 INPUT = ss.TopicPartition("words", 0)
@@ -62,10 +72,12 @@ def test_what_a_snapshot_and_the_changelog_have_together_is_restored(root: ss.St
             log.seal()
         partition, specification = root.partition("counts", 0), root.store("counts").specification
         assert missing_for_restore(partition, specification) is None
-        log.delete_before(2)
-        lacking = missing_for_restore(partition, specification)
-        assert lacking is not None
-        assert lacking.endswith("begins at offset 2, and no valid snapshot has what was before")
+        for begins in (1, 2):  # one change that has gone is enough to lack
+            log.delete_before(begins)
+            lacking = missing_for_restore(partition, specification)
+            assert lacking is not None
+            words = f"begins at offset {begins}, and no valid snapshot has what was before"
+            assert lacking.endswith(words)
         counts.snapshot()
         [newest] = partition.snapshots.iterdir()
         assert missing_for_restore(partition, specification) is None
@@ -168,7 +180,7 @@ def test_a_task_says_what_it_is(root: ss.StateRoot) -> None:
 
 def _progress(**how: Any) -> RestoreProgress:
     given: dict[str, Any] = {"rows": 10, "bytes": 100, "total_rows": 30, "seconds": 2.0, **how}
-    return RestoreProgress(task=TaskId(0, 0), store="counts", event="restored", **given)
+    return RestoreProgress(task=TaskId(0, 0), store="counts", **{"event": "restored", **given})
 
 
 @pytest.mark.parametrize(
@@ -189,6 +201,22 @@ def test_what_remains_of_a_restore_is_told_once_it_is_known(
     progress = _progress(**how)
 
     assert (progress.rows_per_second, progress.remaining_seconds) == (speed, remaining_s)
+
+
+@pytest.mark.spec("TSK-6")
+def test_a_restore_is_told_from_its_start_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first batch it has nothing, and nobody knows how much there is."""
+    clock = iter([100.0, 100.0, 102.5, 104.0])
+    monkeypatch.setattr(restore_progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    told: list[RestoreProgress] = []
+    reporter = restore_progress.RestoreReporter(told.append, TaskId(0, 0), "counts")
+    reporter.start()
+    reporter(Progress(rows=10, bytes=100, total_rows=30, offset=9))
+    reporter.end()
+
+    nothing = _progress(event="started", rows=0, bytes=0, total_rows=None, seconds=0.0)
+    batch = _progress(seconds=2.5, offset=9)
+    assert told == [nothing, batch, replace(batch, event="ended", seconds=4.0)]
 
 
 @pytest.mark.spec("TSK-10")

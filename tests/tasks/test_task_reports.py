@@ -8,8 +8,18 @@ import pytest
 
 import statestores as ss
 from statestores.errors import StorageError, StoreClosedError
+from statestores.metering.recent_past import SECOND_NS
+from statestores.spi.metrics.catalog import UPDATE_REMAINING
 from statestores.storage.obstore_driver import ObstoreStorage
-from statestores.tasks import LATEST_OFFSET, LagInfo, RestoreProgress, TaskId, TaskManager
+from statestores.tasks import (
+    LATEST_OFFSET,
+    LagInfo,
+    RestoreProgress,
+    TaskId,
+    TaskManager,
+    task_metrics,
+)
+from statestores.tasks.copying.object_source import ObjectSource
 from statestores.tasks.task_metrics import RestoreLedger, UpdateMeter
 from statestores.tasks.task_reports import TaskReports
 
@@ -23,7 +33,7 @@ def _reports(idle: int | None, end: int | None, ledger: RestoreLedger) -> TaskRe
     """
     now = SimpleNamespace(opening=[TASK], standbys={}, tasks={}, assigned={TASK})
     source = SimpleNamespace(lag=lambda offset: LagInfo(offset, offset if end is None else end))
-    known = SimpleNamespace(known=lambda *_: idle)
+    known = SimpleNamespace(known=lambda *asked: idle if asked == ("counts", 0) else None)
     parts: list[Any] = [
         lambda *_: source,
         SimpleNamespace(stores=lambda _: ("counts",)),
@@ -133,6 +143,58 @@ def test_a_standby_is_measured_where_its_store_is_not() -> None:
         ("update-rate", {"partition": "0"}),
     ]
     assert found[0].value == 3
+
+
+@pytest.mark.spec("MET-11")
+def test_a_standby_tells_how_fast_it_has_been_of_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over half a minute, with the tags of its store, whoever has come along meanwhile."""
+    clock = [0]
+    monkeypatch.setattr(task_metrics, "perf_counter_ns", lambda: clock[0] * SECOND_NS // 2)
+    meter = UpdateMeter()
+    of_store = (UPDATE_REMAINING.of(7, {"state-id": "counts"}),)
+
+    def at(half_seconds: int) -> list[float]:
+        clock[0] = half_seconds
+        found = meter.metrics(of_store, LagInfo(1, 4), {"partition": "0"})
+        assert {(each.tags["state-id"], each.tags["partition"]) for each in found} == {
+            ("counts", "0")
+        }
+        return [each.value for each in found[1:]]
+
+    clock[0] = 20
+    meter.taken(60)
+    assert at(24) == [60, 60 / 12, 3]  # since it began
+    assert at(80) == [60, 0, 3]  # since the poll of 30 seconds ago
+    clock[0] = 81
+    meter.taken(31)
+
+    assert at(142) == [91, 31 / 31, 3]  # since the last look, which is older than half a minute
+
+
+@pytest.mark.spec("MET-10")
+def test_a_restore_that_has_just_begun_has_no_speed() -> None:
+    """Nothing was taken, and nobody knows how much there is."""
+    ledger = RestoreLedger(None)
+    given: Any = {"event": "started", "rows": 0, "bytes": 0, "total_rows": None, "seconds": 0.0}
+    ledger(RestoreProgress(task=TASK, store="counts", **given))
+
+    assert [(each.name, each.value) for each in ledger.metrics()] == [
+        ("restore-total", 0),
+        ("restore-rate", 0),
+    ]
+
+
+@pytest.mark.spec("SRV-27", "TSK-12")
+def test_one_copy_that_closes_meanwhile_keeps_no_other_back() -> None:
+    """Only an object store that does not answer is asked nothing more."""
+    reports = _reports(None, 9, RestoreLedger(None))
+    now: Any = reports._board.now()
+    other: Any = SimpleNamespace(name="rates", lag=LagInfo(2, 9))
+    now.opening, now.standbys = [], {TASK: (_Closed(), other)}
+    source: Any = lambda *_: object.__new__(ObjectSource)  # noqa: E731  # as in an object store
+    reports._source = source
+
+    assert reports.lags() == {TASK: {"rates": LagInfo(2, 9)}}
 
 
 @pytest.mark.spec("TSK-12", "MET-10")
