@@ -27,6 +27,7 @@ from statestores.errors import (
 )
 from statestores.reading.partition_reader import PartitionReader
 from statestores.tasks import open_standby
+from statestores.tasks import standby as standby_module
 from statestores.tasks.copying.changelog_gap import is_left_behind
 
 BACKENDS = ["rocksdb", "leveldb", "sqlite"]
@@ -357,7 +358,7 @@ def test_a_changelog_that_is_deleted_each_time_is_given_up(
             patched.setattr(standby, "_take", take)
             with pytest.raises(OffsetOutOfRangeError, match="deleted meanwhile"):
                 standby.poll()
-        assert 1 < tries <= 100
+        assert tries == standby_module._ATTEMPTS
         assert standby.poll() == 1
 
 

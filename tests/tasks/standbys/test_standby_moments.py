@@ -25,6 +25,7 @@ from statestores.staging.staged_write import publish, stage
 from statestores.staging.unfinished_write import finish_staged_writes
 from statestores.tasks import LagInfo, Standby, open_standby
 from statestores.tasks.copying import changelog_gap
+from statestores.tasks.copying.directory_source import DirectorySource
 from statestores.upkeep import FileSnapshot
 
 INPUT = ss.TopicPartition("numbers", 0)
@@ -163,6 +164,64 @@ def test_a_promoted_standby_tells_how_far_the_store_is(root: ss.StateRoot, tmp_p
         for call in (lambda: copy.lag, copy.read_only):
             with pytest.raises(StoreClosedError):
                 call()
+
+
+class _Asked(Standby):
+    """A standby to which something happens once, while another thread asks it something."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    @property
+    def _promoted(self) -> ss.LoggedStore[Any] | None:
+        found: ss.LoggedStore[Any] | None = self.__dict__.get("promoted")
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return found
+
+    @_promoted.setter
+    def _promoted(self, promoted: ss.LoggedStore[Any] | None) -> None:
+        self.__dict__["promoted"] = promoted
+
+
+def _asked(standby: Standby, meanwhile: Callable[[], object]) -> Standby:
+    standby.__dict__.pop("_promoted")
+    asked: Any = standby
+    asked.__class__ = _Asked
+    asked.meanwhile = meanwhile
+    return standby
+
+
+@pytest.mark.spec("STB-6")
+@pytest.mark.parametrize("ask", ["lag", "read"])
+def test_a_promotion_between_two_looks_is_not_noticed(
+    root: ss.StateRoot, tmp_path: Path, ask: str
+) -> None:
+    """Whoever asks has seen the copy, and nobody who promoted it: the copy answers still."""
+    with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
+        _put(counts, 1)
+    taken: list[ss.LoggedStore[Any]] = []
+    with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
+        copy.poll()
+        _asked(copy, lambda: taken.append(copy.promote()))
+        if ask == "lag":
+            assert copy.lag == LagInfo(2, 2)
+        else:
+            assert _number(copy) == 1
+        [promoted] = taken
+        promoted.close()
+
+
+@pytest.mark.spec("STB-5")
+def test_a_standby_that_is_closed_while_it_is_asked_says_so(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """It would look like one that has nothing, and an assignor would send its task elsewhere."""
+    copy = open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite")
+    _asked(copy, copy.close)
+
+    with pytest.raises(StoreClosedError, match="standby of partition 0 of 'counts' is closed"):
+        _ = copy.lag
 
 
 def test_a_closed_standby_says_so(root: ss.StateRoot, tmp_path: Path) -> None:
@@ -397,6 +456,45 @@ def test_a_copy_that_has_all_that_was_deleted_goes_on(
 
         assert copy.poll() == 2
         assert facade.get("number") == 2
+
+
+@pytest.mark.spec("STB-4")
+def test_a_copy_that_becomes_the_store_has_what_a_job_has_committed(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """Also where the job has died behind its commit: the changelog is still to get it."""
+    with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
+        with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
+            _put(counts, 1)
+        specification = root.store("counts").specification
+        row = {"key": b"number", "value": ss.int64.encode(2)}
+        change = pa.RecordBatch.from_pylist([row], change_schema(specification.kind))
+        staged = stage(root.path, specification, 3, "w", "t", [change], partition=0)
+        failpoints.arm("publish.committed", _die)
+        with pytest.raises(_Died):
+            publish(root, "counts", "w", [staged])
+        failpoints.disarm()
+        with copy.promote() as promoted:
+            assert promoted.store.get("number") == 2
+
+
+@pytest.mark.spec("STB-1")
+def test_a_copy_that_cannot_be_opened_stays_locked_for_nobody(
+    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The changelog cannot be read for a moment; whoever keeps the error may try again."""
+
+    def fail(*_: object) -> bool:
+        raise StorageError("not now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DirectorySource, "is_unloaded", fail)
+        with pytest.raises(StorageError, match="not now") as caught:
+            open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite")
+    with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
+        assert copy.poll() == 0
+
+    assert caught.value.__traceback__ is not None
 
 
 @pytest.mark.spec("STB-4")

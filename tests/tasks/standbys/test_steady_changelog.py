@@ -79,6 +79,38 @@ def test_a_compaction_is_noticed_while_it_is_read(
 
 
 @pytest.mark.spec("STB-2")
+@pytest.mark.parametrize(("looks_at", "looks"), [(1, 4), (2, 2), (3, 2), (4, 1), (6, 1), (7, 0)])
+def test_a_frame_counts_by_its_rows_and_one_without_as_one(
+    root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch, looks_at: int, looks: int
+) -> None:
+    """Here one of three rows, two of none, and one of one row; another look is at the end."""
+    with ss.open_logged_store(root, "counts", 1, backend="memory") as counts:
+        counts.store.put_many(["a", "b", "c"], [1, 2, 3])
+        counts.commit({INPUT: 0})
+        for number in (1, 2):
+            counts.commit({INPUT: number})
+        _put(counts, 3)
+        assert isinstance(counts.changelog, FileChangelog)
+        counts.changelog.seal()  # which compacts nothing
+    monkeypatch.setattr(steady_changelog, "_LOOK_ROWS", looks_at)
+    steady = SteadyChangelog(ChangelogReader.open(root.partition("counts", 1).changelog))
+    looked: list[int] = []
+    look = steady._look
+
+    def counted() -> int:
+        looked.append(look())
+        return looked[-1]
+
+    monkeypatch.setattr(steady, "_look", counted)
+    rows = [frame.batch.num_rows for frame in steady.read()]
+    steady.close()
+
+    assert rows == [3, 0, 0, 1]
+    assert steady.compacted_to == 0
+    assert looked == [0] * (looks + 1)
+
+
+@pytest.mark.spec("STB-2")
 def test_what_lies_behind_a_compaction_is_read_on(
     root: ss.StateRoot, counts: ss.LoggedStore[Any]
 ) -> None:
