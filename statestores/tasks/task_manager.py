@@ -361,7 +361,7 @@ class TaskManager(Closing):
         """Remove the engines of tasks that are not assigned here: see `LocalDirectory.clean_up`."""
         assigned = {
             (name, task_id.partition)
-            for task_id in self.states
+            for task_id in self._board.now().assigned  # also a copy that is still to be opened
             for name in self._groups.stores(task_id)
         }
         return self._local.clean_up(assigned, self._root, older_than_ms=older_than_ms)

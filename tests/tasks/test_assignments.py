@@ -25,6 +25,7 @@ from statestores.spi.durability import Durability
 from statestores.tasks import (
     LATEST_OFFSET,
     LocalDirectory,
+    RemovedEngine,
     RestoreProgress,
     TaskId,
     TaskManager,
@@ -56,6 +57,36 @@ def written(root: ss.StateRoot) -> None:
                 given = {"timestamp_ms": 1} if name == "rates" else {}
                 task.store(name).put("a", "b" if name == "names" else 1, **given)
             task.commit()
+
+
+@pytest.mark.usefixtures("written")
+@pytest.mark.spec("TSK-9")
+def test_a_clean_up_beside_an_assignment_leaves_what_is_assigned(
+    root: ss.StateRoot, manager: TaskManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An assigned standby lost its engine when a clean-up came before it was opened.
+
+    A thread that cleans up now and then went by what was open already, and the copies of an
+    assignment are opened one after the other: they had to be restored from the first change on.
+    """
+    manager.assign([], standby=[BOTH, ALONE])
+    for copies in manager.standbys.values():
+        for copy in copies:
+            copy.stop()
+            copy.poll()
+    manager.assign([])
+    follow = TaskOpener.follow
+    removed: list[RemovedEngine] = []
+
+    def beside(opener: TaskOpener, task_id: TaskId) -> Any:
+        removed.extend(manager.clean_up(older_than_ms=0))
+        return follow(opener, task_id)
+
+    monkeypatch.setattr(TaskOpener, "follow", beside)
+    manager.assign([], standby=[BOTH])
+    assert {each.store for each in removed} == {"names"}  # which is not assigned
+
+    assert [copy.lag.current_offset for copy in manager.standbys[BOTH]] == [1, 1]
 
 
 def _threads() -> set[str]:
