@@ -7,7 +7,6 @@ from statestores.errors import InvalidArgumentError
 from statestores.files.local_path import local_path
 from statestores.logged_store.native_start import begin_from_native
 from statestores.opening import BytesStore, open_bytes_store
-from statestores.semantics.every_kind.arguments import check_store_name
 from statestores.spi.durability import Durability
 from statestores.state_root import StateRoot
 from statestores.tasks.copying.copy_source import copy_source
@@ -35,7 +34,6 @@ def open_standby(
         InvalidArgumentError: The store has no such partition, or *directory* is the active one's.
         StateStoreError: As `statestores.open_store`.
     """
-    check_store_name(name)
     state = root if isinstance(root, StateRoot) else StateRoot.open(root)
     own = local_path(directory, "directory")
     if state.storage is None and own.resolve() == state.partition(name, partition).path.resolve():
