@@ -5,11 +5,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import statestores as ss
+from statestores import failpoints
 from statestores.arrow.progress import Progress
-from statestores.changelog import FileChangelog
+from statestores.changelog import FileChangelog, change_schema
 from statestores.errors import (
     MalformedCheckpointError,
     StorageError,
@@ -17,6 +19,7 @@ from statestores.errors import (
     StoreLockedError,
     StoreMismatchError,
 )
+from statestores.staging.staged_write import publish, stage
 from statestores.tasks import (
     LATEST_OFFSET,
     RestoreProgress,
@@ -57,6 +60,29 @@ def test_an_opening_that_fails_leaves_no_engine_open(root: ss.StateRoot) -> None
     with open_task(root, "0_0", ["counts"]) as task:
         assert task.next_offset(INPUT) == 2
     assert len(failures) == 2
+
+
+@pytest.mark.spec("TSK-1")
+def test_a_task_has_what_a_job_has_committed(root: ss.StateRoot) -> None:
+    """Also where the job has died behind its commit: it is finished, and not in the way."""
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    _commit(root, 1)
+    specification = root.store("counts").specification
+    row = {"key": b"1", "value": ss.int64.encode(2)}
+    change = pa.RecordBatch.from_pylist([row], change_schema(specification.kind))
+    staged = stage(root.path, specification, 3, "w", "t", [change], partition=0)
+    failpoints.arm("publish.committed", die)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            publish(root, "counts", "w", [staged])
+    finally:
+        failpoints.disarm()
+
+    with open_task(root, "0_0", ["counts"]) as task:
+        assert task.store("counts").get("1") == 2
 
 
 @pytest.mark.spec("TSK-4")
