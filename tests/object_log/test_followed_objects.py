@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -28,6 +29,7 @@ from statestores.serving.answers import Answers
 from statestores.serving.limits import Deadline
 from statestores.serving.query import Query
 from statestores.tasks import Standby, open_standby
+from statestores.tasks.copying import object_source
 from statestores.tasks.copying.copy_source import copy_source
 from statestores.tasks.copying.object_source import SteadyObjectChangelog
 
@@ -65,6 +67,60 @@ def content(standby: Standby) -> dict[str, int]:
     """Return what a copy holds."""
     store: Any = standby.read_only(include_stale=True)
     return dict(store.range())
+
+
+@pytest.mark.spec("STB-2", "STB-5")
+@pytest.mark.parametrize(
+    ("end", "begin", "committed", "up_to"),
+    [
+        (0, 0, None, None),  # nobody has written
+        (5, 0, None, 4),
+        (5, 3, 1, 4),  # the change at offset 2 has gone
+        (5, 3, 2, None),
+        (1, 0, None, 0),
+    ],
+)
+def test_a_copy_loads_a_snapshot_of_what_it_has_seen_of_the_log(
+    monkeypatch: pytest.MonkeyPatch,
+    end: int,
+    begin: int,
+    committed: int | None,
+    up_to: int | None,
+) -> None:
+    """One that is newer does not fit to that; and none where the log has what it lacks."""
+    asked: list[int] = []
+
+    def newest_valid(to_offset: int) -> Any:
+        asked.append(to_offset)
+        return SimpleNamespace(snapshot="found")
+
+    monkeypatch.setattr(
+        object_source, "ObjectSnapshots", lambda **_: SimpleNamespace(newest_valid=newest_valid)
+    )
+    log: Any = SimpleNamespace(store="counts")
+    view: Any = SimpleNamespace(
+        parts=[SimpleNamespace(end=end, begin=begin)], checkpoint=SimpleNamespace(log="log")
+    )
+    store: Any = SimpleNamespace(committed_offset=lambda _: committed)
+    found = object_source.ObjectSource(log, 0)._snapshot_for(store, view)
+
+    assert (found, asked) == ((None, []) if up_to is None else ("found", [up_to]))
+
+
+@pytest.mark.spec("OBJ-36")
+def test_a_copy_remembers_what_it_has_seen_of_a_log(tmp_path: Path) -> None:
+    """The next look reads what is new, and not all from the checkpoint on."""
+    root = ss.StateRoot.create("memory://followed/remembered")
+    root.add_store(COUNTS, partitions=1)
+    with (
+        owner_of(root, tmp_path / "owner") as counts,
+        open_standby(root, "counts", 0, tmp_path / "copy", backend="memory") as standby,
+    ):
+        put(counts, 1)
+        assert standby.poll() == 1
+        source: Any = standby._source
+
+        assert source._seen is not None
 
 
 @pytest.mark.spec("OBJ-36", "SRV-19")

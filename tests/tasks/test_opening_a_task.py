@@ -19,6 +19,7 @@ from statestores.errors import (
     StoreLockedError,
     StoreMismatchError,
 )
+from statestores.serdes.rows import row
 from statestores.staging.staged_write import publish, stage
 from statestores.tasks import (
     LATEST_OFFSET,
@@ -71,8 +72,8 @@ def test_a_task_has_what_a_job_has_committed(root: ss.StateRoot) -> None:
 
     _commit(root, 1)
     specification = root.store("counts").specification
-    row = {"key": b"1", "value": ss.int64.encode(2)}
-    change = pa.RecordBatch.from_pylist([row], change_schema(specification.kind))
+    written = {"key": b"1", "value": ss.int64.encode(2)}
+    change = pa.RecordBatch.from_pylist([written], change_schema(specification.kind))
     staged = stage(root.path, specification, 3, "w", "t", [change], partition=0)
     failpoints.arm("publish.committed", die)
     try:
@@ -202,6 +203,17 @@ def test_a_task_says_what_it_is(root: ss.StateRoot) -> None:
     task.close()
 
     assert repr(task) == "<task 0_2, stores: counts, rates, closed>"
+
+
+@pytest.mark.spec("SRD-40")
+def test_a_store_that_is_open_goes_on_with_the_schema_that_it_has(root: ss.StateRoot) -> None:
+    """A later one would read its rows; what is put would lose the new fields, or be refused."""
+    old, new = row("a: int64"), row("a: int64, b: int8")
+    root.add_store(ss.KeyValue("rows", key=ss.utf8, value=old), partitions=1)
+    with open_task(root, "0_0", ["rows"], backend="memory") as task:
+        task.store(ss.KeyValue("rows", key=ss.utf8, value=old)).put("a", {"a": 1})
+        with pytest.raises(StoreMismatchError, match="'rows' differs from its specification"):
+            task.store(ss.KeyValue("rows", key=ss.utf8, value=new))
 
 
 def _progress(**how: Any) -> RestoreProgress:

@@ -20,9 +20,10 @@ def test_what_is_read_is_what_may_hold_the_next_change(
     partition.changelog.mkdir()
     for base, size in ((0, 1), (10, 10), (20, 100)):
         (partition.changelog / f"{base:020}.log").write_bytes(b"x" * size)
-    snapshot = partition.snapshots / f"{12:020}"
-    snapshot.mkdir(parents=True)
-    (snapshot / "data").write_bytes(b"x" * 1_000)
+    for offset, size in ((7, 5_000), (12, 1_000)):  # the newest is loaded
+        snapshot = partition.snapshots / f"{offset:020}"
+        snapshot.mkdir(parents=True)
+        (snapshot / "data").write_bytes(b"x" * size)
 
     assert bytes_to_restore(partition, next_offset) == expected
 

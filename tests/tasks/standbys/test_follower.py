@@ -101,3 +101,36 @@ def test_it_waits_for_its_interval(follower: Follower) -> None:
     follower.stop()
 
     assert polls.failures == []
+
+
+def test_a_stop_waits_for_the_poll_that_is_under_way(follower: Follower) -> None:
+    """Whoever closes the copy next would take it from under the poll."""
+    begun, go_on = threading.Event(), threading.Event()
+    done: list[str] = []
+
+    def poll() -> None:
+        begun.set()
+        assert go_on.wait(PATIENCE_S)
+        done.append("polled")
+
+    follower.start(poll, 0.0)
+    assert begun.wait(PATIENCE_S)
+    threading.Timer(0.2, go_on.set).start()
+    follower.stop()
+
+    assert done[:1] == ["polled"]
+
+
+@pytest.mark.spec("STB-2")
+def test_what_begins_again_has_not_failed_yet(follower: Follower) -> None:
+    """The failure of before was shown until the first poll, an interval later."""
+    polls = _Polls(StoreMismatchError("ahead"))
+    follower.start(polls.of(follower), 0.0)
+    thread = follower._thread
+    assert thread is not None
+    thread.join(PATIENCE_S)
+    follower.stop()
+    assert isinstance(follower.failure, StoreMismatchError)
+    follower.start(polls.of(follower), 3_600.0)
+
+    assert follower.failure is None

@@ -459,6 +459,22 @@ def test_a_copy_that_has_all_that_was_deleted_goes_on(
 
 
 @pytest.mark.spec("STB-4")
+def test_a_copy_is_not_behind_what_was_only_sealed(root: ss.StateRoot, tmp_path: Path) -> None:
+    """Nothing was compacted: it takes what it lacks as the store, and facades of it go on."""
+    with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
+        with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
+            _put(counts, 1)
+            copy.poll()
+            facade: Any = copy.read_only(include_stale=True)
+            _put(counts, 2)
+            assert isinstance(counts.changelog, FileChangelog)
+            counts.changelog.seal()
+        with copy.promote() as promoted:
+            assert promoted.restored.changelog_rows == 2
+            assert facade.get("number") == 2
+
+
+@pytest.mark.spec("STB-4")
 def test_a_copy_that_becomes_the_store_has_what_a_job_has_committed(
     root: ss.StateRoot, tmp_path: Path
 ) -> None:
