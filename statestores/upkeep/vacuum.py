@@ -114,6 +114,7 @@ def remove_old_snapshots(directory: PartitionDirectory, keep: int) -> tuple[list
     """Remove the snapshots that are older than the *keep* newest whole ones.
 
     Returns those, newest first, and how many went. A damaged one among them stays for the doctor.
+    Others may remove snapshots of the partition at the same moment: no lock is needed for it.
 
     Raises:
         StorageError: Something cannot be read or removed.
@@ -123,8 +124,7 @@ def remove_old_snapshots(directory: PartitionDirectory, keep: int) -> tuple[list
     for path in reversed(list_snapshots(directory.snapshots).values()):
         if len(kept) == keep:
             with reporting("remove", path):
-                retire(path)
-            removed += 1
+                removed += retire(path)
             continue
         try:
             snapshot = read_snapshot(path)

@@ -13,7 +13,7 @@ from statestores.changelog import ChangelogReader
 from statestores.errors import InvalidArgumentError, StoreLockedError
 from statestores.reading.partition_reader import PartitionReader
 from statestores.state_root import PartitionDirectory, StateRoot
-from statestores.upkeep import Compaction, FileSnapshot, Vacuum
+from statestores.upkeep import Compaction, FileSnapshot, Vacuum, vacuum
 from statestores.verification import verify
 
 LITTLE_MEMORY = 20_000
@@ -49,6 +49,37 @@ def _snapshot(written: Written, *, memory_bytes: int = LITTLE_MEMORY) -> FileSna
         specification=written.specification,
         memory_bytes=memory_bytes,
     )
+
+
+def test_a_vacuum_leaves_to_another_what_that_one_removes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user vacuumed beside a stream with ``snapshotInterval``, which removes old snapshots too.
+
+    The slower one failed with "cannot remove ... No such file or directory; check the path", and
+    with it the job or the micro-batch. It goes on now, and does not count what it has not removed.
+    """
+    written = _written(tmp_path / "root", "key-value")
+    for _ in range(3):
+        _put(written, 5)
+        _snapshot(written)()
+    place = _at(written.root)
+    newest = max(list_snapshots(place.snapshots))
+    others: list[int] = []
+
+    def overtaken(directory: Path) -> dict[int, Path]:
+        found = list_snapshots(directory)
+        monkeypatch.setattr(vacuum, "list_snapshots", list_snapshots)
+        others.append(vacuum.remove_old_snapshots(place, 1)[1])
+        return found
+
+    monkeypatch.setattr(vacuum, "list_snapshots", overtaken)
+
+    kept, removed = vacuum.remove_old_snapshots(place, 1)
+
+    assert (others, removed) == ([2], 0)
+    assert [each.path for each in kept] == list(list_snapshots(place.snapshots).values())
+    assert list(list_snapshots(place.snapshots)) == [newest]
 
 
 @pytest.mark.spec("SNP-25", "SNP-16")

@@ -151,13 +151,14 @@ def publish(temporary: Path, target: Path) -> bool:
     return True
 
 
-def retire(snapshot: Path) -> None:
+def retire(snapshot: Path) -> bool:
     """Remove *snapshot* so that nobody sees half of it: it becomes a leftover first.
 
-    Its native part goes before it, so that none is ever there alone.
+    Its native part goes before it, so that none is ever there alone. Returns ``False`` where
+    another process has removed it meanwhile.
     """
     retire_native(snapshot)
-    _retire(snapshot)
+    return _retire(snapshot)
 
 
 def retire_native(snapshot: Path) -> None:
@@ -168,10 +169,16 @@ def retire_native(snapshot: Path) -> None:
         reach("native.removed")
 
 
-def _retire(path: Path) -> None:
-    path.rename(_temporary_path(path.parent))
+def _retire(path: Path) -> bool:
+    try:
+        path.rename(_temporary_path(path.parent))
+    except FileNotFoundError:
+        if path.exists():
+            raise
+        return False
     make_durable(path.parent)
     remove_stale_temporaries(path.parent)
+    return True
 
 
 def _temporary_path(directory: Path) -> Path:
