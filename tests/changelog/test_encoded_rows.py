@@ -1,19 +1,29 @@
 """Rows that are encoded once: appended to a log, or made a segment in memory."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from small_log import CLICKS, NOSYNC
 
-from statestores.changelog import ChangelogOptions, Compression, FileChangelog, OffsetRange
+from statestores.changelog import (
+    Changelog,
+    ChangelogOptions,
+    Compression,
+    FileChangelog,
+    Frame,
+    OffsetRange,
+)
+from statestores.changelog.contract import NO_POSITION
 from statestores.changelog.encoded_rows import (
     EncodedChanges,
     EncodedRows,
     encoded_changes,
     encoded_rows,
 )
+from statestores.changelog.frame_bodies import BodyWriter
 from statestores.changelog.next_frame import append_encoded
 from statestores.changelog.rows import change_schema, order_column
 from statestores.changelog.segments.memory_segment import (
@@ -28,7 +38,7 @@ from statestores.errors import (
     InvalidTypeError,
     StoreClosedError,
 )
-from statestores.spi import Changes, Position
+from statestores.spi import Changes, Durability, Position
 
 HERE = Position({CLICKS: 4})
 
@@ -65,6 +75,81 @@ def test_encoded_rows_are_appended_as_the_log_is_written(
     assert first is not None
     assert second is not None
     assert first.header.body_bytes == second.header.body_bytes
+
+
+def test_encoded_rows_are_not_encoded_once_more(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would take most of the time of an append again, to write the same bytes."""
+    with FileChangelog.create(directory, "key-value") as log:
+        given = rows(b"k", compression=ChangelogOptions().compression)
+        with monkeypatch.context() as patched:
+            patched.delattr(BodyWriter, "write")
+            append_encoded(log, given, position=HERE, durability=NOSYNC)
+
+        assert [frame.changes.keys for frame in log.read()] == [[b"k"]]
+
+
+class _StrangersLog(Changelog):
+    """A changelog of somebody else, which knows nothing of frames: it passes on what it is told."""
+
+    def __init__(self, log: FileChangelog) -> None:
+        self._log = log
+
+    @property
+    def store_kind(self) -> str:
+        return self._log.store_kind
+
+    @property
+    def is_open(self) -> bool:
+        return self._log.is_open
+
+    @property
+    def first_offset(self) -> int:
+        return self._log.first_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.end_offset
+
+    @property
+    def position(self) -> Position:
+        return self._log.position
+
+    def read(self, from_offset: int | None = None, to_offset: int | None = None) -> Iterator[Frame]:
+        return self._log.read(from_offset, to_offset)
+
+    def append(
+        self,
+        changes: Changes,
+        *,
+        position: Position = NO_POSITION,
+        durability: Durability = Durability.POWER_LOSS,
+    ) -> OffsetRange:
+        return self._log.append(changes, position=position, durability=durability)
+
+    def append_clear(
+        self,
+        *,
+        position: Position = NO_POSITION,
+        durability: Durability = Durability.POWER_LOSS,
+    ) -> int:
+        return self._log.append_clear(position=position, durability=durability)
+
+    def close(self) -> None:
+        self._log.close()
+
+
+@pytest.mark.spec("LOG-2")
+def test_encoded_rows_are_appended_to_a_changelog_of_somebody_else(directory: Path) -> None:
+    """It need know nothing of frames: it gets the rows, and says which offsets they have."""
+    with _StrangersLog(FileChangelog.create(directory, "key-value")) as log:
+        log.append_clear()
+        appended = append_encoded(log, rows(b"a", b"b"), position=HERE, durability=NOSYNC)
+        (_, frame) = log.read()
+
+    assert appended == OffsetRange(1, 2)
+    assert (frame.changes.keys, frame.position) == ([b"a", b"b"], HERE)
 
 
 @pytest.mark.parametrize("compression", Compression)

@@ -3,6 +3,7 @@
 from itertools import count
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from statestores.changelog import FileChangelog, FrameKind, compact, merged_frames
@@ -42,6 +43,38 @@ def test_large_rows_are_merged_into_frames_of_bounded_size(
 
         assert len(headers(log)) == frames
         assert [offset for frame in log.read() for offset in frame.offsets] == list(range(10))
+
+
+@pytest.mark.spec("LOG-18")
+@pytest.mark.parametrize(("spare", "each"), [(0, 2), (1, 3)])
+def test_a_merged_frame_ends_with_the_change_that_fills_it(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, spare: int, each: int
+) -> None:
+    """By its bytes as by its rows, and the first frame as those after it."""
+    with FileChangelog.create(directory, "key-value") as log:
+        for number in range(6):
+            log.append(one(b"%d" % number))
+        change_bytes = next(log.read()).batch.filter(pa.array([True])).nbytes
+        log.seal()
+        monkeypatch.setattr(merged_frames, "_FRAME_BYTES", 2 * change_bytes + spare)
+        compact(log)
+
+        assert [header.num_changes for header in headers(log)] == [each] * (6 // each)
+
+
+@pytest.mark.spec("LOG-18")
+def test_a_merged_frame_has_as_many_rows_as_fit(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not one more: whoever reads a frame has all of it in memory."""
+    monkeypatch.setattr(merged_frames, "_FRAME_ROWS", 2)
+    with FileChangelog.create(directory, "key-value") as log:
+        for number in range(6):
+            log.append(one(b"%d" % number))
+        log.seal()
+        compact(log)
+
+        assert [header.num_changes for header in headers(log)] == [2, 2, 2]
 
 
 @pytest.mark.spec("LOG-18")
