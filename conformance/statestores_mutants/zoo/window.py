@@ -33,7 +33,13 @@ class CalledPuts(EngineWindowStore):
         check_time("window_start_ms", window_start_ms)
         return self._put_checked(key, value, window_start_ms)
 
-    def _put_columns(self, keys: list[bytes], values: list[bytes | None], starts: list[int]) -> int:
+    def _put_columns(
+        self,
+        keys: list[bytes],
+        values: list[bytes | None],
+        starts: list[int],
+        distinct: set[int],
+    ) -> int:
         return sum(map(self._put_checked, keys, values, starts))
 
 

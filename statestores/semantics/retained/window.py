@@ -182,12 +182,17 @@ class EngineWindowStore(OwnerWindowReads, WindowStore[bytes, bytes]):
         check_lengths(keys=key_list, values=value_list, window_starts_ms=starts)
         check_keys(key_list)
         check_values(value_list)
-        distinct_times("window_starts_ms", starts)
-        return self._put_columns(key_list, value_list, starts)
+        distinct = distinct_times("window_starts_ms", starts)
+        return self._put_columns(key_list, value_list, starts, distinct)
 
-    def _put_columns(self, keys: list[bytes], values: list[bytes | None], starts: list[int]) -> int:
+    def _put_columns(
+        self,
+        keys: list[bytes],
+        values: list[bytes | None],
+        starts: list[int],
+        distinct: set[int],
+    ) -> int:
         """Put columns that were checked, as one where none of it can be too late."""
-        distinct = set(starts)
         bounds = (min(distinct), max(distinct)) if distinct else (0, 0)
         if not distinct or self._has_number or not self._are_accepted(bounds):
             return sum(map(self._put_checked, keys, values, starts))
