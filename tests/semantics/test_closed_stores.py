@@ -86,3 +86,19 @@ def test_a_look_at_one_commit_of_a_closed_store_is_refused_in_its_name() -> None
 
     with pytest.raises(StoreClosedError, match="the store 's' is closed; open it again"):
         facade.at_one_commit()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda facade: facade.position,
+        lambda facade: facade.committed_offset(ss.TopicPartition("clicks", 0)),
+        lambda facade: facade.next_offset(ss.TopicPartition("clicks", 0)),
+    ],
+)
+def test_a_facade_of_a_closed_store_is_refused_in_its_name(ask: Callable[[Any], Any]) -> None:
+    """The engine said that *it* is closed: nobody has opened that."""
+    with ss.open_store("unused", ss.KeyValue("s"), backend="memory") as store:
+        facade = store.read_only()
+    with pytest.raises(StoreClosedError, match="the store 's' is closed; open it again"):
+        ask(facade)
