@@ -6,6 +6,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
+from statestores.errors import InvalidArgumentError
 from statestores.files.strict_json import Fields, parse_object
 from statestores.query.metadata.host import Host
 
@@ -169,7 +170,10 @@ class KeyMetadata:
 
 def _host(fields: Fields, name: str) -> Host | None:
     text = fields.text_or_none(name)
-    return None if text is None else Host.of(text)
+    try:
+        return None if text is None else Host.of(text)
+    except InvalidArgumentError:
+        fields.refuse(name, "null or 'name:port'")
 
 
 def _partition(fields: Fields) -> PartitionMetadata:
