@@ -332,10 +332,8 @@ class LocalPartitions(Generic[S]):
         """Return if none of *found* but *home*, where it was missed, has what is looked for.
 
         *find_in* gives a key that a partition has. A caller who names the partition knows where
-        the data is, and is not contradicted.
+        the data is, and is not contradicted: no other one is among *found*.
         """
-        if self._partition is not None:
-            return
         for number, store in found.items():
             key = None if number == home else find_in(self.of_bytes(store))
             if key is not None:

@@ -1,7 +1,5 @@
 """Queries of partitions that are elsewhere: order, bounds, retries, batches."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from threading import Barrier
 from typing import Any
 
@@ -13,148 +11,17 @@ from statestores.errors import (
     InvalidArgumentError,
     InvalidStateStoreError,
     NotUpToBoundError,
-    StateStoreError,
     StorageError,
     UnknownStateStoreError,
     UnreachableInstanceError,
 )
-from statestores.partitioning import murmur2_partitioner
-from statestores.query import QueryableStores, Question, RoutedStores
-from statestores.query.composite_key_value import CompositeKeyValueStore
-from statestores.query.local_partitions import LocalPartitions
+from statestores.query import QueryableStores, RoutedStores
 from statestores.query.metadata import (
-    Host,
     InstanceMetadata,
-    PartitionMetadata,
-    Role,
-    StoreMetadata,
 )
-from statestores.tasks import TaskId, TaskManager
+from statestores.tasks import TaskId
 
-COUNTS = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
-PARTITIONS = 3
-_PATIENCE_SECONDS = 60.0
-WORDS = [f"w{number:02d}" for number in range(30)]
-INPUT = ss.TopicPartition("words", 0)
-ROLES = {
-    "running": Role.ACTIVE,
-    "restoring": Role.RESTORING,
-    "promoting": Role.PROMOTING,
-    "standby": Role.STANDBY,
-}
-
-
-def home(word: str) -> int:
-    """Return the partition of a word."""
-    return murmur2_partitioner.partition(word.encode(), PARTITIONS)
-
-
-class Application:
-    """Two instances in one process: a membership, and a way of asking that counts and fails."""
-
-    def __init__(self, path: Path) -> None:
-        self.root = ss.StateRoot.create(path / "state")
-        self.root.add_store(COUNTS, partitions=PARTITIONS)
-        self.managers = {
-            name: TaskManager(
-                self.root,
-                {0: ["counts"]},
-                local_directory=path / name,
-                backend="memory",
-                follow_interval_s=3600,
-            )
-            for name in ("one", "two")
-        }
-        self.hosts = {"one": Host("h", 1), "two": Host("h", 2)}
-        self.failures: dict[str, list[StateStoreError]] = {"one": [], "two": []}
-        self.dead: set[str] = set()
-        self.asked: list[tuple[str, int | None]] = []
-        self.meeting: Barrier | None = None
-
-    def instances(self) -> dict[str, InstanceMetadata]:
-        """Return what both are, however dead: nobody has noticed yet."""
-        return {name: self.instance(name) for name in self.managers}
-
-    def instance(self, name: str) -> InstanceMetadata:
-        """Return what an instance says of itself."""
-        manager = self.managers[name]
-        lags = manager.all_local_store_partition_lags().get("counts", {})
-        return InstanceMetadata(
-            instance=name,
-            host=self.hosts[name],
-            stores={"counts": StoreMetadata(description=COUNTS.describe(), partitions=PARTITIONS)},
-            partitions={
-                "counts": {
-                    task.partition: PartitionMetadata(
-                        role=ROLES[state.value],
-                        current_offset=lags[task.partition].current_offset,
-                        end_offset=lags[task.partition].end_offset,
-                    )
-                    for task, state in manager.states.items()
-                }
-            },
-        )
-
-    def publish(self, instance: InstanceMetadata) -> None:
-        """Know nothing more."""
-
-    def leave(self, instance: str) -> None:
-        """Know nothing less."""
-
-    def store(self, host: Host, question: Question) -> Any:
-        """Return the store at *host*, as the network would give it."""
-        name = next(each for each, at in self.hosts.items() if at == host)
-        self.asked.append((name, question.partition))
-        if self.meeting is not None:
-            self.meeting.wait(_PATIENCE_SECONDS)
-        if name in self.dead:
-            raise UnreachableInstanceError(f"{name} does not answer")
-        if self.failures[name]:
-            raise self.failures[name].pop(0)
-        return CompositeKeyValueStore(
-            LocalPartitions(
-                self.managers[name],
-                question.specification.name,
-                lambda _: True,
-                question,
-            )
-        )
-
-    def put(self, words: dict[str, int], offset: int) -> None:
-        """Write *words* where they belong, wherever that is active."""
-        for manager in self.managers.values():
-            for task_id, task in manager.tasks.items():
-                for word, number in words.items():
-                    if home(word) == task_id.partition:
-                        task.store("counts").put(word, number)
-                task.commit({INPUT: offset})
-
-    def poll(self) -> None:
-        """Let every standby catch up."""
-        for manager in self.managers.values():
-            for copies in manager.standbys.values():
-                for standby in copies:
-                    standby.poll()
-
-
-@pytest.fixture
-def app(tmp_path: Path) -> Iterator[Application]:
-    """Return two instances: one has partition 0, two the others, and one copies of these."""
-    made = Application(tmp_path)
-    made.managers["one"].assign([TaskId(0, 0)], [TaskId(0, 1), TaskId(0, 2)])
-    made.managers["two"].assign([TaskId(0, 1), TaskId(0, 2)])
-    made.put({word: number for number, word in enumerate(WORDS)}, 1)
-    made.poll()
-    yield made
-    for manager in made.managers.values():
-        manager.close()
-
-
-@pytest.fixture
-def queries(app: Application) -> Iterator[RoutedStores]:
-    """Return the queries of a third process, which has nothing."""
-    with RoutedStores(app, app, timeout_s=0.2) as routed:
-        yield routed
+from .conftest import COUNTS, INPUT, PARTITIONS, WORDS, Application, home
 
 
 @pytest.mark.spec("SRV-9", "SRV-7")

@@ -85,3 +85,53 @@ def test_closing_waits_for_no_question() -> None:
 
     assert is_closed
     assert asking.answers([lambda: 1, lambda: 2]) == [1, 2]  # by the caller itself
+
+
+@pytest.mark.spec("SRV-24")
+def test_what_has_not_begun_when_one_fails_is_not_asked() -> None:
+    """Nobody wants the answer any more."""
+    go_on, begun = Event(), Event()
+    asked: list[str] = []
+
+    def hang() -> None:
+        begun.set()
+        assert go_on.wait(_PATIENCE_SECONDS)
+
+    def fail() -> None:
+        assert begun.wait(_PATIENCE_SECONDS)
+        raise StorageError("refused")
+
+    with SideBySide(1) as asking:
+        with pytest.raises(StorageError, match="refused"):
+            asking.answers([fail, hang, lambda: asked.append("too late")])
+        go_on.set()
+        asking._threads.submit(lambda: None).result(_PATIENCE_SECONDS)  # it comes after the others
+
+    assert asked == []
+
+
+@pytest.mark.spec("SRV-24")
+def test_a_close_waits_for_no_answer() -> None:
+    """An instance that hangs would hold up the end of a program."""
+    hangs, begun = Event(), Event()
+
+    def hang() -> None:
+        begun.set()
+        assert hangs.wait(_PATIENCE_SECONDS)
+
+    def wait() -> None:
+        assert begun.wait(_PATIENCE_SECONDS)
+
+    asking = SideBySide(1)
+    caller = Thread(target=lambda: asking.answers([wait, hang]))
+    caller.start()
+    assert begun.wait(_PATIENCE_SECONDS)
+    closer = Thread(target=asking.close)
+    closer.start()
+    closer.join(10)
+    is_closed = not closer.is_alive()
+    hangs.set()
+    closer.join()
+    caller.join(_PATIENCE_SECONDS)
+
+    assert is_closed
