@@ -6,6 +6,7 @@ offsets are missing (LOG-24).
 """
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Final
 
 import pyarrow as pa
@@ -17,6 +18,8 @@ from statestores.spi.kinds import KINDS, Kind, NumberColumn
 from statestores.spi.records import Changes
 
 _BINARY: Final = pa.binary()
+
+_INTEGERS: Final = frozenset({int, type(None)})
 
 _KEY_AND_VALUE = (pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary()))
 
@@ -143,9 +146,22 @@ def numbers_of(changes: Changes, columns: Sequence[NumberColumn]) -> list[pa.Arr
         arrays.append(
             pa.nulls(len(changes), pa.int64())
             if numbers is None
-            else _column(each.name, pa.int64(), numbers)
+            else _column(each.name, pa.int64(), _integers(each.name, numbers))
         )
     return arrays
+
+
+def _integers(name: str, numbers: Sequence[int | None]) -> Sequence[int | None]:
+    """Return *numbers*: Arrow would take of a float in a list what comes before its point.
+
+    Raises:
+        InvalidTypeError: One is something else.
+    """
+    if isinstance(numbers, list | tuple) and not set(map(type, numbers)) <= _INTEGERS:
+        for number in numbers:
+            if number is not None and not isinstance(number, Integral):
+                raise InvalidTypeError(f"the {name} column of changes has int, got {number!r}")
+    return numbers
 
 
 def check_batch(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:

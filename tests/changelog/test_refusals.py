@@ -1,9 +1,11 @@
 """What a file log refuses, and that it is as it was after that."""
 
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -271,3 +273,21 @@ def test_segments_that_go_whenever_they_are_opened_are_an_error(
         with pytest.raises(StorageError, match="change faster than they can be opened"):
             list(reader.read())
     assert opened > 1
+
+
+@pytest.mark.spec("LOG-2")
+@pytest.mark.parametrize("time", [1.5, 2.0, "5", Decimal(5)])
+def test_a_time_that_is_no_integer_is_refused(directory: Path, time: Any) -> None:
+    """A float of seconds was appended without a word, as what comes before its point.
+
+    So said Arrow, of floats in a list; the store had refused them, but whoever writes a changelog
+    himself has no store. All milliseconds were gone, and every version of a second was one.
+    """
+    with FileChangelog.create(directory, "versioned") as log:
+        for times in ([time], [5, time], (time,)):
+            changes = Changes([b"k"] * len(times), [b"v"] * len(times), times)
+            with pytest.raises(InvalidTypeError, match="timestamp column of changes"):
+                log.append(changes)
+        log.append(Changes([b"k"], [b"v"], cast("list[int]", [np.int64(5)])))
+
+        assert [frame.changes.times_ms for frame in log.read()] == [[5]]
