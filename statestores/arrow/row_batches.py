@@ -108,7 +108,7 @@ def even_parts(
         rows += batch.num_rows
         size += batch.nbytes
         while rows > 1 and (rows > batch_rows or size > batch_bytes):
-            take = max(1, min(rows - 1, batch_rows, rows * batch_bytes // size))
+            take = max(1, min(batch_rows, rows * batch_bytes // size))  # fewer than there are
             head, waiting = _split(waiting, take)
             yield BatchParts(head, waiting[0])
             rows -= take
