@@ -9,7 +9,8 @@ import pytest
 
 from statestores.semantics.every_kind import deferring_engine
 from statestores.semantics.every_kind.deferring_engine import DeferringEngine
-from statestores.spi import Durability, WriteBatch
+from statestores.semantics.key_value.store import EngineKeyValueStore
+from statestores.spi import Durability, KeyValue, WriteBatch
 from statestores_memory.engine import MemoryEngine
 
 CRASH = Durability.PROCESS_CRASH
@@ -194,3 +195,14 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent(
     assert renewed == [engine]
     assert behind.taken == [some_rows(1)]
     engine.close()
+
+
+@pytest.mark.spec("LGS-15")
+def test_a_copy_of_the_engine_is_opened_as_the_engine_behind(behind: _Behind) -> None:
+    """What defers has no files: a snapshot that has the engine's is of the engine behind."""
+    deferring = EngineKeyValueStore(DeferringEngine(behind), KeyValue("counts"), CRASH)
+    plain = EngineKeyValueStore(MemoryEngine.open(""), KeyValue("counts"), CRASH)
+    deferring.close()
+    plain.close()
+
+    assert (deferring.engine_class, plain.engine_class) == (_Behind, MemoryEngine)
