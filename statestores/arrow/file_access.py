@@ -54,7 +54,7 @@ def checksums_of(path: Path, parts: Sequence[tuple[int, int]]) -> tuple[int, lis
                 length = _CHUNK_BYTES if cut is None else min(_CHUNK_BYTES, cut - at)
                 chunk = file.read(length)
                 if not chunk:
-                    return whole, sums
+                    break
                 at += len(chunk)
                 whole = google_crc32c.extend(whole, chunk)
                 if number % 2:

@@ -22,6 +22,7 @@ from statestores.errors import (
     InvalidArgumentError,
     InvalidTypeError,
 )
+from statestores.serdes.rows import row
 from statestores.serdes.typed_stores.processor_store import for_processors
 from statestores.spi import Changes, TopicPartition
 from statestores.spi.kinds import KINDS
@@ -260,6 +261,25 @@ def test_a_column_of_another_type_is_refused_by_what_is_expected() -> None:
     rows = pa.record_batch({"key": [[1], [2]], "value": [b"1", b"2"]})
     with pytest.raises(InvalidArgumentError, match="expected key binary, value binary"):
         encode_rows(rows, PLAIN, typed=False)
+
+
+def test_a_value_that_deletes_may_be_null() -> None:
+    """So says the schema as well: whoever is given the rows goes by it."""
+    assert encode_rows(pa.record_batch(KEYS), PLAIN, typed=False).schema.field("value").nullable
+
+
+def test_fields_that_may_be_null_may_be_missing() -> None:
+    """Rows that were written before a field was there are put as they are."""
+    serde = row("city: string, people: int64")
+    specification = ss.KeyValue("s", value=serde)
+    values = pa.array([{"city": "Ulm"}, {"city": "Rome"}])
+    rows = pa.record_batch([pa.array([b"a", b"b"]), values], ["key", "value"])
+
+    encoded = encode_rows(rows, specification, typed=True)
+    assert [serde.decode(each) for each in encoded.column("value").to_pylist()] == [
+        {"city": "Ulm", "people": None},
+        {"city": "Rome", "people": None},
+    ]
 
 
 def test_a_file_that_is_shorter_than_its_parts_has_the_sums_of_what_is_there(

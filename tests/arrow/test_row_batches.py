@@ -45,6 +45,18 @@ def test_large_values_make_small_batches() -> None:
     assert [batch.num_rows for batch in single] == [1] * 8
 
 
+@pytest.mark.spec("SNP-16")
+def test_a_batch_may_be_as_large_as_is_said() -> None:
+    """Not cut because it fills it to the byte."""
+    chunk = Changes([b"a", b"b"], [b"x", b"y"])
+    (whole,) = batches_from_changes("key-value", [chunk])
+    size = whole.nbytes
+
+    for batch_bytes, rows in ((size, [2]), (size - 1, [1, 1])):
+        batches = batches_from_changes("key-value", [chunk], batch_bytes=batch_bytes)
+        assert [batch.num_rows for batch in batches] == rows
+
+
 def test_no_rows_make_no_batches() -> None:
     """Neither no chunks nor empty ones."""
     assert list(batches_from_changes("key-value", [])) == []
