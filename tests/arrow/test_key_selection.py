@@ -85,9 +85,6 @@ def test_what_may_have_a_selected_key_is_never_left_out() -> None:
         (KeySelection(first=b"a", stop=b"a"), True, (b"a", b"a")),
         (KeySelection(first=b"a", stop=b"b"), False, (b"a", b"b")),
         (KeySelection(last=b"a", stop=b"b"), False, (None, b"a")),
-        (KeySelection.prefix(b"a\xff"), False, (b"a\xff", b"b")),
-        (KeySelection.prefix(b"\xff\xff"), False, (b"\xff\xff", None)),
-        (KeySelection.prefix(b"ab"), False, (b"ab", b"ac")),
     ],
 )
 def test_a_selection_has_bounds_and_perhaps_no_key(
@@ -119,6 +116,18 @@ def test_files_without_a_selected_key_are_left_out(
 ) -> None:
     """Of a file the lowest and the highest key are known."""
     assert selection.may_be_between(lowest, highest) is expected
+
+
+@pytest.mark.parametrize(
+    ("prefix", "stop"),
+    [(b"", None), (b"ab", b"ac"), (b"a\xff", b"b"), (b"\xff\xff", None), (b"a\xffb", b"a\xffc")],
+)
+def test_the_keys_with_a_prefix_are_selected(prefix: bytes, stop: bytes | None) -> None:
+    """And no other one: after the last of them comes what no byte can be added to."""
+    selection = KeySelection.prefix(prefix)
+
+    assert selection == KeySelection(first=prefix, stop=stop)
+    assert keys_of(selection) == [key for key in WORLD if key.startswith(prefix)]
 
 
 def test_selected_keys_ascend_and_are_there_once() -> None:

@@ -288,6 +288,18 @@ def test_a_time_that_is_no_integer_is_refused(directory: Path, time: Any) -> Non
             changes = Changes([b"k"] * len(times), [b"v"] * len(times), times)
             with pytest.raises(InvalidTypeError, match="timestamp column of changes"):
                 log.append(changes)
-        log.append(Changes([b"k"], [b"v"], cast("list[int]", [np.int64(5)])))
+        taken: Any
+        for taken in ([np.int64(5)], np.array([5]), pa.array([5]), (5,)):
+            log.append(Changes([b"k"], [b"v"], taken))
 
-        assert [frame.changes.times_ms for frame in log.read()] == [[5]]
+        assert [frame.changes.times_ms for frame in log.read()] == [[5]] * 4
+
+
+@pytest.mark.spec("LOG-2")
+def test_a_timestamp_is_an_integer_beside_deletions_too(directory: Path) -> None:
+    """A deletion has none."""
+    with FileChangelog.create(directory, "timestamped-key-value") as log:
+        times: Any = [5, None, 1.5]
+        changes = Changes([b"a", b"b", b"c"], [b"1", None, b"3"], timestamps_ms=times)
+        with pytest.raises(InvalidTypeError, match=r"has int, got 1\.5"):
+            log.append(changes)
