@@ -19,6 +19,7 @@ from statestores.errors import (
     StoreMismatchError,
 )
 from statestores.kafka.changelog_rows import ChangelogRow, RowFormat
+from statestores.kafka.client_settings import CLIENT_LOGGER
 from statestores.kafka.internal_topics import changelog_name
 from statestores.kafka.tasks.changelog_frames import (
     FoundFrame,
@@ -42,6 +43,13 @@ _READ = "#read"
 """Behind the name of a changelog, in no other topic's. Its offset is the last one that is no change
 the store lacks, where that is behind the last change: the end of a transaction is (KFK-48)."""
 
+_OTHERS = (
+    "partition %d of the changelog %r has records of another instance, %d of the offsets %d to %d, "
+    "written since this one has the task: it was stopped or cut off in the middle of a commit, and "
+    "they may stand over newer ones. The store here is right; one that is restored from this "
+    "changelog may lack what was counted since. With guarantee='exactly_once' brokers refuse them"
+)
+
 _WHO_COMMITS = "the runner commits the stores of a task together, with its transaction"
 
 
@@ -64,6 +72,8 @@ class LoggedStore:
         """When all of the store is written into a changelog of frames."""
         self.appended: int | None = None
         """The offset of the last record of the commit under way, once the broker has said it."""
+        self.written = 0
+        """How many records the commit under way has in the changelog."""
         self.reflected = self.next_offset
         """As `next_offset`, for any thread."""
         read = store.committed_offset(self._read)
@@ -227,6 +237,13 @@ class LoggedStore:
         self.store.commit(marks)
         self.has_committed(offset, markers)
 
+    def tell_of_others(self, last: int) -> None:
+        """Warn where the changelog has more than the commit wrote, up to its *last* (KFK-51)."""
+        others = last + 1 - self.reached - self.written
+        if others > 0:
+            topic, partition = self.changelog
+            CLIENT_LOGGER.warning(_OTHERS, partition, topic, others, self.reached, last)
+
     def notes(self) -> dict[TopicPartition, int]:
         """Return what the next commit of rows has to note besides their offset (KFK-42)."""
         return {} if self._noted is None else self._noted.offsets()
@@ -313,7 +330,7 @@ class TaskStores(Closing):
         has the times that make a record late, comes last (KFK-43).
         """
         for logged in self.logged.values():
-            logged.appended = None
+            logged.appended, logged.written = None, 0
         own = self.part.task_store.name
         effects_first = reversed(self.logged.values())
         for logged in sorted(effects_first, key=lambda each: each.store.name == own):
@@ -337,6 +354,8 @@ class TaskStores(Closing):
                     f"the broker has not said where the changes of {logged.store.name!r} are; "
                     "the store is brought up when its task is opened again"
                 )
+            if offset is not None and not markers:
+                logged.tell_of_others(offset)
             logged.store.advance_position(position)
             logged.commit(offset, markers)
             logged.wholes.committed()

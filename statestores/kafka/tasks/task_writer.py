@@ -157,6 +157,7 @@ class TaskWriter:
         if not self._is_atomic and logged.store.specification.kind != "versioned":
             rows = sorted(rows, key=_deletes)
         write, place = self._write, logged.changelog
+        logged.written += len(rows)
         for key, value, time_ms in rows[:-1]:
             write(place, key, value, time_ms)
         if logged.frames is not None:
@@ -196,6 +197,7 @@ class TaskWriter:
                     logged.wholes.given_up(size, logged.reflected)
                     return
                 self._write(logged.changelog, key, value, time_ms, (), tell)
+                logged.written += 1
                 size, tell = size + len(value or b""), None
         logged.wholes.written(size)
 

@@ -75,6 +75,7 @@ def test_what_a_session_was_goes_last(is_atomic: bool) -> None:
     logged: Any = SimpleNamespace(
         changelog=TopicPartition("log", 0),
         frames=None,
+        written=0,
         store=SimpleNamespace(specification=specification),
     )
     rows = [ChangelogRow(b"was", None, 1), ChangelogRow(b"is", b"all", 1)]
