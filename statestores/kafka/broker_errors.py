@@ -27,7 +27,13 @@ _GONE = (
     "; the topic was deleted, or has fewer partitions: create it again as it was, and start again"
 )
 
+_TOO_LARGE = (
+    "; let the client send more (settings={'producer.message.max.bytes': ...}) and the topic take "
+    "it (max.message.bytes), or keep less in a row"
+)
+
 _ADVICE = {
+    KafkaError.MSG_SIZE_TOO_LARGE: _TOO_LARGE,
     **dict.fromkeys(
         (
             KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001  # as above

@@ -24,10 +24,15 @@ from statestores.processing import Topic, Topology
         (KafkaError._TIMED_OUT, "; check bootstrap_servers, the security settings, and that "),
         (KafkaError._TRANSPORT, "; check bootstrap_servers, the security settings, and that "),
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, "; give the user of these settings the right"),
+        (KafkaError.MSG_SIZE_TOO_LARGE, "; let the client send more (settings={'producer.message."),
     ],
 )
 def test_an_error_says_what_to_do(code: int, advice: str) -> None:
-    """A wrong address ended after a minute in "_TIMED_OUT: Failed while waiting for controller"."""
+    """A wrong address ended after a minute in "_TIMED_OUT: Failed while waiting for controller".
+
+    A row of more than a megabyte ended each run in "Broker: Message size too large", although the
+    client had refused it, and the error did not say what could be set.
+    """
     error = broker_error("look for the topics lines", KafkaException(KafkaError(code)))
 
     assert str(error).startswith("cannot look for the topics lines: ")
