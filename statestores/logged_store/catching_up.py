@@ -8,6 +8,7 @@ from statestores.arrow.progress import ProgressCallback
 from statestores.arrow.restoring.restore import RestoreReport, restore
 from statestores.arrow.snapshots.choice import SnapshotChoice, newest_valid_snapshot
 from statestores.arrow.snapshots.directory import list_snapshots
+from statestores.begun_partitions import noted, refuse_gone
 from statestores.changelog import (
     ChangelogOptions,
     FileChangelog,
@@ -77,23 +78,29 @@ def _open_changelog(
     """Open the changelog *logged* of a store that has committed an offset, or begin one.
 
     Raises:
-        StoreMismatchError: There is none, yet the store or a snapshot has come from one.
+        StoreMismatchError: There is none, yet the store or a snapshot has come from one, or the
+            state root has noted one.
     """
     if FileChangelog.exists(directory.changelog):
-        return FileChangelog.open(
+        opened = FileChangelog.open(
             directory.changelog,
             specification.kind,
             options,
             committed_offset=committed_offset,
             partition=logged,
         )
+        return noted(opened, directory)
     if committed_offset is not None or list_snapshots(directory.snapshots):
         raise StoreMismatchError(
             f"the changelog in {str(directory.changelog)!r} is gone, and the store or a snapshot "
             "beside it came from one; put it back, or export the store and import it into a new "
             "state root"
         )
-    return FileChangelog.create(directory.changelog, specification.kind, options, partition=logged)
+    refuse_gone(directory)
+    created = FileChangelog.create(
+        directory.changelog, specification.kind, options, partition=logged
+    )
+    return noted(created, directory)
 
 
 def bring_up(

@@ -25,7 +25,8 @@ from statestores.arrow.snapshots.directory import (
 from statestores.arrow.snapshots.manifest import Manifest
 from statestores.arrow.snapshots.native_part import NativePart, read_native
 from statestores.arrow.snapshots.reader import Snapshot, read_snapshot
-from statestores.changelog import changelog_partition
+from statestores.begun_partitions import refuse_gone
+from statestores.changelog import FileChangelog, changelog_partition
 from statestores.engine_creation import ENGINE_DIRECTORY, creating, note_creation
 from statestores.errors import (
     ChangelogCorruptedError,
@@ -68,9 +69,12 @@ def open_restorable(
     take.
 
     Raises:
+        StoreMismatchError: There is no engine, and the changelog of *source* is gone.
         StateStoreError: As `statestores.open_store`.
     """
     home = local_path(directory)
+    if backend_of(home) is None and not FileChangelog.exists(source.changelog):
+        refuse_gone(source)  # before an empty engine is made
     begun = begin_from_native(home, specification, source, backend)
     with reporting("read", source.changelog):
         restorable = source.changelog.is_dir()

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from statestores.arrow.snapshots.directory import list_snapshots, offset_from_name
 from statestores.arrow.snapshots.manifest import MANIFEST_NAME
+from statestores.begun_partitions import refuse_gone
 from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.engine_creation import ENGINE_DIRECTORY
 from statestores.errors import InvalidArgumentError, StoreNotFoundError
@@ -35,6 +36,24 @@ def changelog_of(
     """
     logged = changelog_partition(specification.name, int(directory.path.name))
     return ChangelogReader.open(directory.changelog, specification.kind, partition=logged)
+
+
+def changelog_end(
+    directory: PartitionDirectory, specification: StoreSpecification[Any, Any]
+) -> int:
+    """Return where the changelog in *directory* ends, exclusive; 0 where none was begun.
+
+    Raises:
+        StoreMismatchError: There was one, and it is gone (LAY-35), or it is another partition's.
+        StoreReshardedError: The partition is no longer one of the store.
+        ChangelogCorruptedError, StorageError: It cannot be read.
+    """
+    try:
+        with changelog_of(directory, specification) as log:
+            return log.end_offset
+    except StoreNotFoundError:
+        refuse_gone(directory)
+        return 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,12 @@ from statestores.arrow.keys.key_selection import KeySelection
 from statestores.arrow.snapshots.choice import ListedSnapshot, passed_over
 from statestores.arrow.snapshots.reader import Snapshot
 from statestores.changelog import changelog_partition
-from statestores.errors import SnapshotCorruptedError, StoreNotFoundError, UnsupportedFormatError
+from statestores.errors import (
+    SnapshotCorruptedError,
+    StoreMismatchError,
+    StoreNotFoundError,
+    UnsupportedFormatError,
+)
 from statestores.reading.partition_places import (
     PartitionPlace,
     number_at,
@@ -68,6 +73,7 @@ class UsableSnapshots:
 
         Raises:
             SnapshotCorruptedError: Those that are damaged have what the changelog lacks.
+            StoreMismatchError: It has come from the changelog that should be here, and is not.
         """
         refused: list[Exception] = []
         for snapshot in self.readable_of(listed, end, refused):
@@ -77,9 +83,22 @@ class UsableSnapshots:
                 refused.append(error)
             else:
                 self._check_enough(snapshot.offset + 1, end, refused)
+                if not end.has_log and snapshot.manifest.partition == self._partition:
+                    raise self._left_alone(snapshot)
                 return snapshot
         self._check_enough(0, end, refused)
         return None
+
+    def _left_alone(self, snapshot: Snapshot) -> StoreMismatchError:
+        """Return the error for a *snapshot* of the changelog that should be here (LGS-8).
+
+        One of another log is read, as where that is a topic in a cluster: there is nothing else.
+        """
+        return StoreMismatchError(
+            f"the changelog of {shown_place(self._place)!r} is gone, and the snapshot at "
+            f"{snapshot.offset} has come from it: what came later is not known; put it back, "
+            "or read the snapshot itself by its path"
+        )
 
     def _check_enough(self, start: int, end: LogEnd, refused: Sequence[Exception]) -> None:
         """Accept a changelog that begins where it is needed, if newer snapshots are *refused*.

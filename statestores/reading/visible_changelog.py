@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from statestores.begun_partitions import refuse_gone
 from statestores.changelog import ChangelogReader, Frame, change_schema
 from statestores.errors import OffsetOutOfRangeError, StoreLockedError, StoreNotFoundError
 from statestores.files.failures import storage_error
@@ -110,7 +111,8 @@ class VisibleChangelog(VisibleLog):
         come at any moment, and then it is found.
 
         Raises:
-            StoreMismatchError: An import has begun to bring the partition, and has not.
+            StoreMismatchError: An import has begun to bring the partition, and has not; or the
+                changelog is gone.
         """
         refuse_unimported(self.store_directory, self._number)
         return consistently(self.store_directory, self.end_with)
@@ -127,7 +129,7 @@ class VisibleChangelog(VisibleLog):
             with self._opened() as log:
                 end, position, has_log = log.end_offset, log.position, True
         except StoreNotFoundError:
-            refuse_replaced(self.store_directory)
+            refuse_gone(self._directory)
             end, position, has_log = 0, Position(), False
         write = None
         if intent is not None and not intent.finished:

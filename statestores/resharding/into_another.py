@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from statestores.arrow.file_access import reporting
+from statestores.begun_partitions import note_begun
 from statestores.errors import StateStoreError, StoreMismatchError
 from statestores.failpoints import reach
 from statestores.files.directory_lock import DirectoryLock
@@ -70,6 +71,7 @@ def place(built: Sequence[Built], home: Path, batches: Mapping[str, int]) -> Non
         for number, made in enumerate(built):
             made.path.rename(home / str(number))
         make_durable(home)
+    note_begun(home, range(len(built)))
     note_batches(home, batches, "reshard")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from statestores.arrow.file_access import reporting
+from statestores.begun_partitions import BEGUN_DIRECTORY
 from statestores.failpoints import reach
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.durable_directory import make_directory
@@ -39,7 +40,9 @@ def left_over(root: Path, store: str, generation: int) -> list[Path]:
     left = []
     for path in present:
         of = generation_from_name(path.name)
-        if of is None and (path.name.isdecimal() or path.name == STAGING_DIRECTORY):
+        if of is None and (
+            path.name.isdecimal() or path.name in {STAGING_DIRECTORY, BEGUN_DIRECTORY}
+        ):
             of = 0
         if path.name == SCRATCH_DIRECTORY or (of is not None and of != generation):
             left.append(path)

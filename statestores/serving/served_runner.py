@@ -9,13 +9,12 @@ from statestores.changelog import changelog_partition
 from statestores.errors import (
     CapabilityNotSupportedError,
     StateStoreError,
-    StoreNotFoundError,
     UnknownStateStoreError,
 )
 from statestores.query.commit_bound import ChangelogEnds
 from statestores.query.metadata.instance import PartitionMetadata, Role
 from statestores.query.running_stores import Runner, RunningStore
-from statestores.reading.locations import changelog_of
+from statestores.reading.locations import changelog_end
 from statestores.reading.partition_reader import PartitionReader
 from statestores.spi.metrics.metric import Metrics
 from statestores.spi.offsets import TopicPartition, offset_after
@@ -94,12 +93,8 @@ class ServedRunner:
         if self._root is None and isinstance(self._runner, ChangelogEnds):
             return self._runner.changelog_end(name, partition)
         root, specification = self._changelogs(name), self.specification(name)
-        log = changelog_partition(name, partition)
-        try:
-            with changelog_of(root.partition(name, partition), specification) as reader:
-                return log, reader.end_offset
-        except StoreNotFoundError:
-            return log, 0
+        end = changelog_end(root.partition(name, partition), specification)
+        return changelog_partition(name, partition), end
 
     def partitions(self, name: str) -> Mapping[int, PartitionMetadata]:
         """Return what is here of the store *name*."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from statestores.arrow.file_access import reporting
 from statestores.arrow.snapshots.directory import list_snapshots
+from statestores.begun_partitions import noted, refuse_gone
 from statestores.changelog import (
     Changelog,
     FileChangelog,
@@ -100,13 +101,16 @@ def open_log(
     """
     logged = changelog_partition(specification.name, int(partition.path.name))
     if FileChangelog.exists(partition.changelog):
-        return FileChangelog.open(partition.changelog, specification.kind, partition=logged)
+        log = FileChangelog.open(partition.changelog, specification.kind, partition=logged)
+        return noted(log, partition)
     if list_snapshots(partition.snapshots) or backend_of(partition.path) is not None:
         raise StoreMismatchError(
             f"{str(partition.path)!r} has content and no changelog, and what is appended to a new "
             "one would hide it; open the store with a changelog first"
         )
-    return FileChangelog.create(partition.changelog, specification.kind, partition=logged)
+    refuse_gone(partition)
+    log = FileChangelog.create(partition.changelog, specification.kind, partition=logged)
+    return noted(log, partition)
 
 
 def remove_write(write: Path) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from statestores.begun_partitions import refuse_gone
 from statestores.errors import InvalidArgumentError, InvalidTypeError, StoreNotFoundError
-from statestores.generations import refuse_replaced
 from statestores.logged_store import LoggedStore
 from statestores.object_log import ObjectChangelog
 from statestores.reading.locations import changelog_of
@@ -70,7 +70,7 @@ def lag_behind(
         with changelog_of(source, specification) as log:
             end = log.end_offset
     except StoreNotFoundError:
-        refuse_replaced(source.path.parent)
+        refuse_gone(source)
         end = next_offset  # the writer has not begun
     return LagInfo(next_offset, end)
 

@@ -6,8 +6,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from statestores.changelog import ChangelogOptions
-from statestores.errors import CapabilityNotSupportedError, InvalidArgumentError
+from statestores.begun_partitions import refuse_gone
+from statestores.changelog import ChangelogOptions, FileChangelog
+from statestores.errors import (
+    CapabilityNotSupportedError,
+    InvalidArgumentError,
+    StoreMismatchError,
+)
 from statestores.files.directory_lock import DirectoryLock
 from statestores.logged_store import LoggedStore, join_changelog
 from statestores.root_document import TASKS_DIRECTORY
@@ -124,6 +129,8 @@ def open_task(
         )
         ends = CommittedEnds(directory, durability)
         ends.check_written(task, written.names)
+        for name, source in sources.items():
+            _refuse_gone(task, name, source, written, ends)
         if is_recorded(directory):  # an older copy must not be taken for the end of its stores
             ends.check(task, changelog_ends(state, task.partition, names))
         finish_commit(directory, state, task.partition, outputs)
@@ -156,6 +163,29 @@ def open_task(
         on_failure.pop_all()
     commits = DirectoryCommits(directory, lock, durability, written, ends, outputs)
     return Task(task, opened, commits, rebuilds)
+
+
+def _refuse_gone(
+    task: TaskId,
+    name: str,
+    source: PartitionDirectory,
+    written: WrittenStores,
+    ends: CommittedEnds,
+) -> None:
+    """Accept *source*, the partition of the store *name*, unless its changelog is gone.
+
+    Raises:
+        StoreCorruptedError: It is, and the task has written it.
+        StoreMismatchError: It is, and the task has had no commit of it.
+    """
+    if FileChangelog.exists(source.changelog):
+        return
+    try:
+        refuse_gone(source)
+    except StoreMismatchError:
+        written.refuse_gone(task, [name])
+        ends.check(task, {name: 0})
+        raise
 
 
 def _open_and_restore(

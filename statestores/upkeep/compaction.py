@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from statestores.arrow.snapshots.choice import newest_valid_snapshot
+from statestores.begun_partitions import refuse_gone
 from statestores.changelog import CompactionReport, FileChangelog, changelog_partition
 from statestores.changelog import compact as compact_log
 from statestores.errors import StoreNotFoundError
@@ -65,8 +66,10 @@ class Compaction:
                 "timeout_ms",
             )
         except StoreNotFoundError:
-            if FileChangelog.exists(root.partition(self.store, self.partition).changelog):
+            directory = root.partition(self.store, self.partition)
+            if FileChangelog.exists(directory.changelog):
                 raise
+            refuse_gone(directory)
             return CompactedPartition(
                 store=self.store, partition=self.partition, report=None, dropped_before=None
             )

@@ -15,6 +15,7 @@ from statestores.arrow.snapshots.directory import (
     retire,
 )
 from statestores.arrow.snapshots.reader import Snapshot, read_snapshot
+from statestores.begun_partitions import refuse_gone
 from statestores.changelog import FileChangelog, changelog_partition
 from statestores.errors import (
     InvalidArgumentError,
@@ -80,13 +81,16 @@ class Vacuum:
             )
         root = StateRoot.open(self.root)
         directory = root.partition(self.store, self.partition)
+        has_changelog = FileChangelog.exists(directory.changelog)
+        if not has_changelog:
+            refuse_gone(directory)  # before what may be all that is left of it is removed
         kept, removed = remove_old_snapshots(directory, self.keep_snapshots)
         own = changelog_partition(self.store, self.partition)
         dropped_before = None
         if (
             len(kept) == self.keep_snapshots
             and all(each.manifest.partition == own for each in kept)
-            and FileChangelog.exists(directory.changelog)
+            and has_changelog
         ):
             dropped_before = when_unlocked(
                 lambda: self._drop(root, kept[-1].offset + 1),

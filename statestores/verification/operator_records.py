@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from statestores.arrow.file_access import reporting
-from statestores.errors import StateStoreError, StoreCorruptedError, StoreNotFoundError
+from statestores.errors import StateStoreError, StoreCorruptedError
 from statestores.object_log.catching_up import catch_up
 from statestores.object_log.driver import run
-from statestores.reading.locations import changelog_of
+from statestores.reading.locations import changelog_end
 from statestores.root_document import OPERATORS_DIRECTORY
 from statestores.staging.operator_file import RECORD_FILE, BatchRecord, read_record
 from statestores.staging.operator_record import OperatorNames
@@ -113,14 +113,11 @@ def _check_record(root: StateRoot, directory: Path, record: BatchRecord, behind:
 
 def _ends(root: StateRoot, store: str) -> dict[int, int]:
     """Return where the changelogs of *store* end."""
-    entry, ends = root.store(store), {}
-    for number in range(entry.partitions):
-        try:
-            with changelog_of(root.partition(store, number), entry.specification) as log:
-                ends[number] = log.end_offset
-        except StoreNotFoundError:
-            ends[number] = 0
-    return ends
+    entry = root.store(store)
+    return {
+        number: changelog_end(root.partition(store, number), entry.specification)
+        for number in range(entry.partitions)
+    }
 
 
 def _check_objects(root: StateRoot, storage: ObjectStorage) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from statestores.arrow.progress import Meter
 from statestores.arrow.restore_mark import restore_mark
 from statestores.arrow.row_batches import batches_from_changes
 from statestores.arrow.snapshots.reader import Snapshot
+from statestores.begun_partitions import refuse_gone
 from statestores.changelog import changelog_partition
 from statestores.engine_creation import refuse_unnamed
 from statestores.errors import StateStoreError, StoreLockedError
@@ -203,9 +204,14 @@ def _check_open_engine(
 
 
 def _check_presence(partition: Partition, snapshots: Iterable[Snapshot]) -> Iterator[Finding]:
-    """Say that the changelog is gone if one of *snapshots* has come from it."""
+    """Say that the changelog is gone if it was begun, or one of *snapshots* has come from it."""
     specification, number = partition.specification, partition.number
     if partition.has_changelog or specification is None or number is None:
+        return
+    try:
+        refuse_gone(partition.directory)
+    except StateStoreError as error:
+        yield Finding("changelog", partition.directory.changelog, Status.DAMAGED, str(error), error)
         return
     own = changelog_partition(specification.name, number)
     if any(each.manifest.partition == own for each in snapshots):

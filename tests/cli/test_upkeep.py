@@ -91,6 +91,18 @@ def test_an_empty_partition_has_no_snapshot(tmp_path: Path, succeed: Run) -> Non
     assert "nothing has been committed" in outcome.err
 
 
+@pytest.mark.spec("LAY-35")
+@pytest.mark.parametrize("command", ["snapshot", "compact"])
+def test_a_partition_that_is_gone_is_not_passed_over(root: Path, run: Run, command: str) -> None:
+    """As one that has committed nothing, which neither command has anything to do for."""
+    shutil.rmtree(root / "counts" / "0")
+
+    outcome = run(command, root / "counts")
+
+    assert outcome.code == 1
+    assert "counts/.begun/0' says that there was one; put the partition back" in outcome.err
+
+
 def test_a_snapshot_of_a_store_that_is_open_is_refused(kept: Path, run: Run) -> None:
     """Its owner can write one; this program would need the lock."""
     with open_logged_store(kept, "planes", 1):

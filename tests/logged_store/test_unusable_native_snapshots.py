@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from native_snapshots import (
@@ -139,6 +140,16 @@ def _shorter_changelog(copy: Path) -> None:
     FileChangelog.create(copy / "counts" / "0" / "changelog", "key-value").close()
 
 
+def _rows_of_engine(copy: Path) -> list[tuple[Any, Any]]:
+    """Return what the engine holds, if a refused opening has left one (LAY-35)."""
+    place = copy / "counts" / "0"
+    if not (place / "engine.json").exists():
+        return []
+    with ss.open_existing(place, decoded=False) as store:
+        assert isinstance(store, ss.KeyValueStore)
+        return list(store.range())
+
+
 REFUSED: dict[str, Callable[[Path], object]] = {
     "other serdes": _another_store,
     "no changelog": lambda copy: shutil.rmtree(copy / "counts" / "0" / "changelog"),
@@ -167,9 +178,7 @@ def test_what_a_restore_refuses_is_refused_with_a_native_part(
                 harm(copy)
                 with pytest.raises(StateStoreError) as error:
                     opening(copy)
-                with ss.open_existing(copy / "counts" / "0", decoded=False) as store:
-                    assert isinstance(store, ss.KeyValueStore)
-                    told.append((type(error.value), str(error.value), list(store.range())))
+                told.append((type(error.value), str(error.value), _rows_of_engine(copy)))
                 shutil.rmtree(copy)
 
             assert told[0] == told[1]

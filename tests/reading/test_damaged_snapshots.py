@@ -5,13 +5,14 @@ which was there: that it had been passed over, and why, nobody said. And a parti
 and no changelog was read as empty, or as an older snapshot had it.
 """
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 import statestores as ss
 from statestores.changelog import FileChangelog
-from statestores.errors import SnapshotCorruptedError
+from statestores.errors import SnapshotCorruptedError, StoreMismatchError
 from statestores.reading.partition_reader import PartitionReader
 from statestores.state_root import PartitionDirectory
 
@@ -76,6 +77,7 @@ def test_a_damaged_snapshot_without_a_changelog_is_no_empty_store(
     """It was read as empty, or as it had been at the older one."""
     partition = _written(tmp_path)
     old, new = sorted(partition.snapshots.iterdir())
+    shutil.rmtree(partition.path.parent / ".begun")  # of an earlier release (LAY-35)
     for path in partition.changelog.iterdir():
         path.unlink()
     if not older:
@@ -96,3 +98,17 @@ def test_a_damaged_snapshot_is_passed_over_where_the_changelog_has_the_rest(tmp_
 
     rows = PartitionReader(partition, ss.KeyValue("s")).rows()
     assert sum(batch.num_rows for batch in rows) == 21
+
+
+@pytest.mark.spec("LGS-8")
+def test_a_snapshot_is_not_read_as_now_without_its_changelog(tmp_path: Path) -> None:
+    """What came after it is not known. Readers gave the snapshot's rows as those of the store.
+
+    Opening the store had refused that already.
+    """
+    partition = _written(tmp_path)
+    shutil.rmtree(partition.path.parent / ".begun", ignore_errors=True)  # of an earlier release
+    shutil.rmtree(partition.changelog)
+
+    with pytest.raises(StoreMismatchError, match="the snapshot at 19 has come from it"):
+        list(PartitionReader(partition, ss.KeyValue("s")).rows())

@@ -51,7 +51,12 @@ def test_rows_that_live_in_a_partition_that_is_behind_are_not_lost_unasked(tmp_p
     with pytest.raises(StoreMismatchError, match="1 rows of 'kept' live in a partition"):
         reshard(root, "kept", 1)
     assert shown(root, specification) == before
-    assert sorted(each.name for each in (root / "kept").iterdir()) == [".writes", "0", "1"]
+    assert sorted(each.name for each in (root / "kept").iterdir()) == [
+        ".begun",
+        ".writes",
+        "0",
+        "1",
+    ]
     done = reshard(root, "kept", 1, drop_expired=True)
 
     assert (done.expired, done.rows) == (1, (1,))
@@ -345,7 +350,12 @@ def test_a_full_disk_leaves_the_store_as_it_was(
         disarm()
 
     assert written.shown() == before
-    assert sorted(each.name for each in (root / "kept").iterdir()) == [".writes", "0", "1"]
+    assert sorted(each.name for each in (root / "kept").iterdir()) == [
+        ".begun",
+        ".writes",
+        "0",
+        "1",
+    ]
     reshard(root, "kept", 3)
 
     assert written.shown() == before

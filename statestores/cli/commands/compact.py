@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from statestores.begun_partitions import refuse_gone
 from statestores.cli.arguments import (
     JsonOption,
     StoreOption,
@@ -60,6 +61,8 @@ def compact(
     rows = []
     for partition in partitions_at(locate_store(path, store), store):
         if not partition.has_changelog:
+            if partition.root is not None:
+                refuse_gone(partition.directory)
             output.remark(f"{partition.path}: there is no changelog")
             continue
         done = _compacted(partition, drop_covered=drop_covered)

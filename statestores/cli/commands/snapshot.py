@@ -7,6 +7,7 @@ import typer
 from statestores.arrow.progress import ProgressCallback
 from statestores.arrow.snapshots.native_writing import SnapshotFormat, snapshot_format_of
 from statestores.arrow.snapshots.snapshot import SnapshotInfo, write_snapshot
+from statestores.begun_partitions import refuse_gone
 from statestores.cli.arguments import (
     BackendOption,
     JsonOption,
@@ -146,6 +147,7 @@ def _snapshot_of(
             return _snapshot_of_engine(partition, options, progress)
         finish_staged_writes(partition.root, partition.specification.name)
         if not partition.has_changelog:
+            refuse_gone(partition.directory)
             return None
     if not partition.has_engine:
         if is_native:

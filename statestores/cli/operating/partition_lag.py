@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from statestores.arrow.snapshots.directory import list_snapshots
+from statestores.begun_partitions import refuse_gone
 from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.cli.facts import engine_facts
 from statestores.errors import StateStoreError, StoreNotFoundError
@@ -138,6 +139,8 @@ def _end_of(partition: Partition) -> tuple[int, int | None]:
             path, end = log.segments()[-1].path, log.end_offset
             written_ms = path.stat().st_mtime_ns // 1_000_000
     except StoreNotFoundError:
+        if partition.root is not None:
+            refuse_gone(partition.directory)
         return 0, None
     except FileNotFoundError:
         return 0, None  # compacted and removed since: the next look finds its successor

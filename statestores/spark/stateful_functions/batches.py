@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from statestores.begun_partitions import refuse_gone
 from statestores.errors import (
     CommitConflictError,
     StoreCorruptedError,
@@ -56,7 +57,7 @@ class MicroBatches(OperatorBatches):
         record = self._when_unlocked(lambda: self._settled(root))
         if record is not None:
             for name in record.stores:
-                record.check_ends(name, self._end_offsets(root, name))
+                record.check_ends(name, self._end_offsets(root, name, recorded=True))
         if record is not None and (record.query, record.number) == (batch.query, batch.number):
             self._check_columns(record.number, record.columns)
             return record
@@ -172,8 +173,14 @@ class MicroBatches(OperatorBatches):
                 _publish(publisher, record, name)
         remove_other_outputs(self._plan.directory, record.write_id)
 
-    def _end_offsets(self, root: StateRoot, store: str) -> dict[int, int]:
-        """Return where the changelogs of *store* end; no write of it is unfinished."""
+    def _end_offsets(
+        self, root: StateRoot, store: str, *, recorded: bool = False
+    ) -> dict[int, int]:
+        """Return where the changelogs of *store* end; no write of it is unfinished.
+
+        One that is gone is refused (LAY-35), or, where ends are *recorded*, ends at 0: then the
+        record says what has been lost.
+        """
         entry, ends = root.store(store), {}
         for number in range(entry.partitions):
             directory = root.partition(store, number)  # elsewhere after a reshard
@@ -184,6 +191,8 @@ class MicroBatches(OperatorBatches):
                     self._readers[directory.path] = reader
                 ends[number] = reader.end_offset
             except StoreNotFoundError:
+                if not recorded:
+                    refuse_gone(directory)
                 ends[number] = 0
         return ends
 

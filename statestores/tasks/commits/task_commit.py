@@ -19,7 +19,7 @@ from statestores.failpoints import reach
 from statestores.files.durable_directory import make_durable
 from statestores.logged_store import LoggedStore
 from statestores.logged_store.encoded_commit import encoded_pending
-from statestores.reading.locations import changelog_of
+from statestores.reading.locations import changelog_end, changelog_of
 from statestores.spi.durability import Durability
 from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot
@@ -120,9 +120,12 @@ def changelog_ends(root: StateRoot, partition: int, stores: Iterable[str]) -> di
 
     Raises:
         StoreNotFoundError: The state root has no such store.
-        ChangelogCorruptedError, StorageError: One cannot be read.
+        StateStoreError: As `changelog_end`, of one of them.
     """
-    return {name: _end_offset(root, name, partition) for name in stores}
+    return {
+        name: changelog_end(root.partition(name, partition), root.store(name).specification)
+        for name in stores
+    }
 
 
 def finish_commit(
@@ -202,15 +205,6 @@ def _append(part: RecordedPart, root: StateRoot, name: str, partition: int) -> N
     logged = changelog_partition(name, partition)
     with FileChangelog.open_or_create(target, kind, partition=logged) as log:
         log.append_batch(part.frame.batch, position=part.frame.position)
-
-
-def _end_offset(root: StateRoot, name: str, partition: int) -> int:
-    """Return where the changelog of the store *name* ends; 0 when there is none yet."""
-    directory = root.partition(name, partition)
-    if not FileChangelog.exists(directory.changelog):
-        return 0
-    with changelog_of(directory, root.store(name).specification) as log:
-        return log.end_offset
 
 
 def _remove_leftovers(directory: Path) -> None:

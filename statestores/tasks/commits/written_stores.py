@@ -65,18 +65,22 @@ class WrittenStores:
             StorageError: The disk is full or failed.
         """
         opened = tuple(stores)
-        gone = sorted(
-            each.name
-            for each in opened
-            if each.name in self._names and each.committed_offset is None
-        )
-        if gone:
+        self.refuse_gone(task, (each.name for each in opened if each.committed_offset is None))
+        self.note(opened)
+
+    def refuse_gone(self, task: TaskId, gone: Iterable[str]) -> None:
+        """Accept that there is nothing of the stores *gone*: none of them has had a commit.
+
+        Raises:
+            StoreCorruptedError: One has.
+        """
+        missed = sorted(self._names.intersection(gone))
+        if missed:
             raise StoreCorruptedError(
-                f"the task {task} has written {', '.join(map(repr, gone))}, of which there is "
+                f"the task {task} has written {', '.join(map(repr, missed))}, of which there is "
                 f"nothing any more in partition {task.partition}: its directory has been removed, "
                 "or was not copied; put it back, or reset the state"
             )
-        self.note(opened)
 
     def note(self, stores: Iterable[LoggedStore[Any]], outputs: Iterable[str] = ()) -> None:
         """Add those of *stores* that have a commit, and *outputs*, if they are new here.

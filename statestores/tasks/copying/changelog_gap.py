@@ -10,9 +10,9 @@ from statestores.arrow.restore_mark import restore_mark
 from statestores.arrow.snapshots.choice import newest_valid_snapshot
 from statestores.arrow.snapshots.directory import list_snapshots
 from statestores.arrow.snapshots.reader import Snapshot
+from statestores.begun_partitions import refuse_gone
 from statestores.changelog import ReadOnlyChangelog
 from statestores.errors import OffsetOutOfRangeError, StoreNotFoundError
-from statestores.generations import refuse_replaced
 from statestores.opening import BytesStore
 from statestores.reading.locations import changelog_of
 from statestores.spi.offsets import TopicPartition, offset_after
@@ -69,7 +69,7 @@ def is_left_behind(
             complete = first.end_offset if first.compacted else None
             return (first.first_offset if complete is None else complete) > next_offset
     except StoreNotFoundError:
-        refuse_replaced(source.path.parent)
+        refuse_gone(source)
         return False
 
 

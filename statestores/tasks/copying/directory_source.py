@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from statestores.begun_partitions import refuse_gone
 from statestores.changelog import changelog_partition
 from statestores.errors import StoreNotFoundError
-from statestores.generations import refuse_replaced
 from statestores.opening import BytesStore
 from statestores.reading.locations import changelog_of
 from statestores.reading.visible_changelog import VisibleChangelog
@@ -46,7 +46,7 @@ class DirectorySource(CopySource):
         try:
             log = changelog_of(self._directory, self._specification)
         except StoreNotFoundError:
-            refuse_replaced(self._directory.path.parent)
+            refuse_gone(self._directory)
             yield None
             return
         with log:

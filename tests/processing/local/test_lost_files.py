@@ -75,7 +75,11 @@ def test_a_store_that_is_new_is_begun(tmp_path: Path) -> None:
     _run(tmp_path, counts_too=True)
     _run(tmp_path, counts_too=True)
 
-    assert sorted(each.name for each in (tmp_path / "state" / "counts").iterdir()) == ["0", "1"]
+    assert sorted(each.name for each in (tmp_path / "state" / "counts").iterdir()) == [
+        ".begun",
+        "0",
+        "1",
+    ]
 
 
 @pytest.mark.spec("PRC-49")
