@@ -208,7 +208,7 @@ def test_an_output_that_was_deleted_is_named(
             cluster.append(numbers, [Record("k", number, number)])
             if instance.failure is not None:
                 break
-            time.sleep(0.1)
+            time.sleep(1)  # it takes twenty seconds, and each record a producer of its own
 
     assert isinstance(instance.failure, StateStoreError)
     assert repr(output.name) in str(instance.failure)

@@ -162,8 +162,15 @@ def test_a_global_table_is_what_its_topic_has(
 
 
 @pytest.mark.spec("KFK-50", "QRY-9")
-@pytest.mark.parametrize("directory", ["one", "new"])
-@pytest.mark.parametrize("changelog_format", ["rows", "frames"])
+@pytest.mark.parametrize(
+    ("changelog_format", "directory"),
+    [
+        ("rows", "one"),
+        ("frames", "new"),
+        pytest.param("rows", "new", marks=pytest.mark.long),
+        pytest.param("frames", "one", marks=pytest.mark.long),
+    ],
+)
 def test_a_position_is_not_of_an_earlier_topic_of_the_name(
     cluster: TestCluster, tmp_path: Path, changelog_format: Any, directory: str
 ) -> None:
