@@ -122,6 +122,9 @@ READING = {
 }
 """Commands that do nothing which `scan`, `verify`, `doctor` or `orphans` does not do as well."""
 
+WRITTEN_ALIKE = {"import-faust", "import-bytewax", "export-spark"}
+"""Commands that write as `import-quix` and `export` do, and differ in what they read or write."""
+
 ENDS_WELL = {"run"}
 """It commits when it is told to end, and says so with 0."""
 
@@ -200,7 +203,10 @@ def test_every_command_is_told_to_end() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [pytest.param(each, marks=pytest.mark.long) if each in READING else each for each in CALLS],
+    [
+        pytest.param(each, marks=pytest.mark.long) if each in READING | WRITTEN_ALIKE else each
+        for each in CALLS
+    ],
 )
 def test_a_command_that_is_told_to_end(
     workplace: Path, tmp_path: Path, command: str, subtests: pytest.Subtests
