@@ -24,7 +24,7 @@ from statestores.errors import (
 )
 from statestores.tasks import Standby, open_standby
 
-_SCHEDULES = 3000 if IS_SOAK else 40 if IS_LONG else 20
+_SCHEDULES = 3000 if IS_SOAK else 40 if IS_LONG else 10
 _STEPS = 60
 _KEYS = [b"a", b"b", b"c", b"d"]
 _INPUT = ss.TopicPartition("input", 0)
