@@ -48,6 +48,7 @@ def judge(tmp_path: Path) -> None:
     assert [path.name for path in staging.iterdir() if path.is_dir()] == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_driver_that_is_killed_between_commit_and_sink_goes_on(tmp_path: Path) -> None:
     """Its state is committed and its output is nowhere: the next one emits it, and counts on."""
