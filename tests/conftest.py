@@ -47,7 +47,23 @@ _KAFKA = "tests/kafka/"
 """One worker runs these, over one broker."""
 
 _SPARK = ("tests/spark/", "tests/examples/")
-_SPARK_WORKERS = 2
+_WITHOUT_SESSION = (
+    "tests/examples/",
+    "tests/spark/objects/test_object_cluster.py",
+    "tests/spark/objects/test_resharded_operator_on_s3.py",
+    "tests/spark/session/test_interrupted_launch.py",
+    "tests/spark/stateful/test_resharded_objects.py",
+    "tests/spark/stateful/test_stateful_crashes.py",
+    "tests/spark/stateful/test_stateful_lost.py",
+    "tests/spark/stateful/test_stateful_objects.py",
+    "tests/spark/stateful/test_stateful_steps.py",
+    "tests/spark/topology/test_chain.py",
+    "tests/spark/topology/test_chain_objects.py",
+    "tests/spark/topology/test_killed_driver.py",
+)
+"""Tests of Spark that any worker may run: they need no session, or a program of their own has it.
+One worker runs the others, in the one session that is warmed up."""
+
 _CRASH = ("tests/faults/", "Crash", "kill")
 _NOT_QUICK = (
     "tests/arrow/restoring/test_bulk_restore.py",
@@ -142,6 +158,9 @@ _EXAMPLES = 100 if IS_LONG else 25
 run. A long run draws as many as Hypothesis would, a soak run twenty times that, and the conformance
 suite over the built-in backends fewer than each (tests/conformance/conftest.py)."""
 
+_GARBAGE = 20_000
+"""Objects more than before with which garbage is looked for."""
+
 _FAILED = pytest.StashKey[bool]()
 _NUMBERS = itertools.count()
 
@@ -199,6 +218,9 @@ def _let_spark_find_this_environment() -> None:
         os.environ.setdefault("SPARK_HOME", str(home))
     # No session of a test lives long enough to be worth compiling well: a third of the CPU time.
     options = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    # Hadoop starts a program for each file that it makes (chmod, readlink), and Java 17 another one
+    # that starts it: a fortieth of the processor.
+    options += " -Djdk.lang.Process.launchMechanism=VFORK"
     archive = Path(sys.prefix) / "spark-classes.jsa"
     if archive.exists():
         # `make pytest` wrote it. One that does not fit is passed over in silence.
@@ -249,8 +271,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     for item in items:
         item.add_marker(_marker_of(item.nodeid))
+        uses = getattr(item, "fixturenames", ())
+        if "spark" in uses and item.nodeid.startswith(_WITHOUT_SESSION):
+            raise pytest.UsageError(
+                f"{item.nodeid} uses a session of Spark, and conftest.py lists its file among "
+                "those that any worker may run; take it from _WITHOUT_SESSION"
+            )
     leave_out(config, items)
     items.sort(key=lambda item: _turn_of(item.nodeid))
+
+
+def _needs_session(identifier: str) -> bool:
+    """Return whether tests of this identifier have a session of Spark in their process."""
+    return identifier.startswith("tests/spark/") and not identifier.startswith(_WITHOUT_SESSION)
 
 
 def _turn_of(identifier: str) -> int:
@@ -279,17 +312,17 @@ class ByClassScheduling(LoadScopeScheduling):  # type: ignore[misc]
     """
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """Give *node* what is next, and tests of Spark to the first workers alone.
+        """Give *node* what is next, and tests in a session of Spark to the first worker alone.
 
         Each worker that has one of them starts a session, and warms it up.
         """
-        has_spark = node in self.nodes[:_SPARK_WORKERS]
+        has_session = node == self.nodes[0]
         fitting = next(
-            (scope for scope in self.workqueue if scope.startswith(_SPARK) is has_spark), None
+            (scope for scope in self.workqueue if _needs_session(scope) is has_session), None
         )
         if fitting is not None:
             self.workqueue.move_to_end(fitting, last=False)
-        elif not has_spark:
+        elif not has_session:
             node.shutdown()
             return
         scope, unit = self.workqueue.popitem(last=False)
@@ -327,9 +360,13 @@ class ByClassScheduling(LoadScopeScheduling):  # type: ignore[misc]
 
 
 def pytest_collection_finish() -> None:
-    """Tell the collector of garbage to leave alone what lives as long as the run: all items."""
+    """Tell the collector of garbage to leave alone what lives as long as the run: all items.
+
+    And to come less often than after each 700 objects: a twentieth of what workers do was its own.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_GARBAGE, 20, 20)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByClassScheduling:
