@@ -60,10 +60,11 @@ def noted(log: FileChangelog, partition: PartitionDirectory) -> FileChangelog:
     return log
 
 
-def refuse_gone(partition: PartitionDirectory) -> None:
+def refuse_gone(partition: PartitionDirectory, next_offset: int = 0) -> None:
     """Accept that there was no changelog in *partition* of a state root: none had been begun.
 
-    One that has been begun since the caller looked for it is no error.
+    One that has been begun since the caller looked for it is no error. Whoever has copied changes
+    of it says which offset comes next: a store's directory may be gone with all notes in it.
 
     Raises:
         StoreReshardedError: The store has other partitions since.
@@ -79,6 +80,9 @@ def refuse_gone(partition: PartitionDirectory) -> None:
     elif look_for(file) is not None:
         witness = f"{str(file)!r} says that there was one"
         give_up = ", or remove that file if the partition is to begin anew, empty"
+    elif next_offset > 0:
+        witness = f"a copy has its changes up to offset {next_offset - 1}"
+        give_up = ", or remove the copy as well if the partition is to begin anew, empty"
     else:
         return
     if FileChangelog.exists(partition.changelog):

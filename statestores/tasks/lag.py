@@ -64,13 +64,14 @@ def lag_behind(
 
     Raises:
         StoreReshardedError: *source* is no partition of the store any more.
+        StoreMismatchError: It has no changelog any more.
         ChangelogCorruptedError, StorageError: The changelog in *source* cannot be read.
     """
     try:
         with changelog_of(source, specification) as log:
             end = log.end_offset
     except StoreNotFoundError:
-        refuse_gone(source)
+        refuse_gone(source, next_offset)
         end = next_offset  # the writer has not begun
     return LagInfo(next_offset, end)
 

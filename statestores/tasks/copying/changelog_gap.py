@@ -69,7 +69,7 @@ def is_left_behind(
             complete = first.end_offset if first.compacted else None
             return (first.first_offset if complete is None else complete) > next_offset
     except StoreNotFoundError:
-        refuse_gone(source)
+        refuse_gone(source, next_offset)
         return False
 
 

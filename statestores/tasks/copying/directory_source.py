@@ -10,6 +10,7 @@ from statestores.errors import StoreNotFoundError
 from statestores.opening import BytesStore
 from statestores.reading.locations import changelog_of
 from statestores.reading.visible_changelog import VisibleChangelog
+from statestores.spi.offsets import offset_after
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
 from statestores.tasks.copying.changelog_gap import is_left_behind, is_unloaded, snapshot_before
@@ -46,7 +47,7 @@ class DirectorySource(CopySource):
         try:
             log = changelog_of(self._directory, self._specification)
         except StoreNotFoundError:
-            refuse_gone(self._directory)
+            refuse_gone(self._directory, offset_after(store.committed_offset(self._logged)))
             yield None
             return
         with log:
