@@ -39,9 +39,13 @@ def changelog_of(
 
 
 def changelog_end(
-    directory: PartitionDirectory, specification: StoreSpecification[Any, Any]
+    directory: PartitionDirectory,
+    specification: StoreSpecification[Any, Any],
+    next_offset: int = 0,
 ) -> int:
     """Return where the changelog in *directory* ends, exclusive; 0 where none was begun.
+
+    Whoever has a copy of it says which offset comes next there: then it was begun.
 
     Raises:
         StoreMismatchError: There was one, and it is gone (LAY-35), or it is another partition's.
@@ -52,8 +56,8 @@ def changelog_end(
         with changelog_of(directory, specification) as log:
             return log.end_offset
     except StoreNotFoundError:
-        refuse_gone(directory)
-        return 0
+        refuse_gone(directory, next_offset)
+        return next_offset
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from statestores.begun_partitions import refuse_gone
-from statestores.errors import InvalidArgumentError, InvalidTypeError, StoreNotFoundError
+from statestores.errors import InvalidArgumentError, InvalidTypeError
 from statestores.logged_store import LoggedStore
 from statestores.object_log import ObjectChangelog
-from statestores.reading.locations import changelog_of
+from statestores.reading.locations import changelog_end
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
 
@@ -67,13 +66,7 @@ def lag_behind(
         StoreMismatchError: It has no changelog any more.
         ChangelogCorruptedError, StorageError: The changelog in *source* cannot be read.
     """
-    try:
-        with changelog_of(source, specification) as log:
-            end = log.end_offset
-    except StoreNotFoundError:
-        refuse_gone(source, next_offset)
-        end = next_offset  # the writer has not begun
-    return LagInfo(next_offset, end)
+    return LagInfo(next_offset, changelog_end(source, specification, next_offset))
 
 
 def task_offset_sum(offsets: Iterable[int]) -> int | None:
