@@ -138,3 +138,106 @@ def test_what_was_encoded_is_what_the_changelog_gets(
     assert [each.changes.values for each in frames] == [[b"1", None], [b"3"], []]
     assert [each.changes.timestamps_ms for each in frames] == [[7, None], [9], []]
     assert [each.position[INPUT] for each in frames] == [0, 1, 2]
+
+
+def _number(value: int) -> bytes:
+    encoded = ss.int64.encode(value)
+    assert encoded is not None
+    return encoded
+
+
+@pytest.mark.spec("COM-19")
+def test_numbers_before_the_epoch_are_not_put(tmp_path: Path) -> None:
+    """As `put` refuses them: a row with such a timestamp could not be read again."""
+    store = _store(tmp_path / "store")
+    rows = StampedRows(store, pa.array([b"a", b"b"]))
+    with pytest.raises(InvalidArgumentError, match="timestamp_ms"):
+        rows.put_numbers(np.array([1, 2]), np.array([3, -1]))
+
+    assert not store.has_pending_writes
+    store.close()
+
+
+@pytest.mark.spec("TKV-1")
+def test_a_deletion_moves_no_time(tmp_path: Path) -> None:
+    """Whenever it was: the time of the last value is what the store has reached."""
+    store = _store(tmp_path / "store")
+    keys, values = [b"a", b"b", b"c"], [None, b"1", None]
+    StampedRows(store, pa.array(keys)).put(pa.array(values), np.array([9, 3, 7]))
+
+    assert store.stream_time_ms == 3
+    store.commit({INPUT: 1})
+    assert store.stream_time_ms == 3
+    assert list(store.range()) == [(b"b", ss.TimestampedValue(b"1", 3))]
+    store.close()
+
+
+@pytest.mark.spec("TKV-1", "COM-17")
+@pytest.mark.parametrize("values", [[None, None], [None, b""], [b"a", b"bcd"]], ids=repr)
+def test_values_of_any_shape_are_put_and_read(tmp_path: Path, values: list[bytes | None]) -> None:
+    """Deletions alone, beside an empty value, and values of several lengths."""
+    store = _store(tmp_path / "store")
+    store.put(b"x", b"before", 1)
+    StampedRows(store, pa.array([b"x", b"y"])).put(pa.array(values, pa.binary()), np.array([5, 6]))
+    store.commit({INPUT: 1})
+
+    rows = StampedRows(store, pa.array([b"x", b"y", b"z"]))
+
+    assert [each and each.value for each in store.get_many([b"x", b"y"])] == values
+    assert rows.values.to_pylist() == [*values, None]
+    assert rows.times.tolist() == [
+        -1 if value is None else time_ms
+        for value, time_ms in zip([*values, None], [5, 6, 0], strict=True)
+    ]
+    assert rows.values is rows.values  # cut once, however often they are asked for
+    store.close()
+
+
+@pytest.mark.spec("COM-17")
+def test_slices_of_columns_have_their_own_size(tmp_path: Path) -> None:
+    """Of a column that begins later: `uncommitted_bytes` is what tells a caller to commit."""
+    by_columns, by_rows = _store(tmp_path / "one"), _store(tmp_path / "two")
+    keys = pa.array([b"before", b"a", b"bb"]).slice(1)
+    values = pa.array([b"what was before", b"1", b"22"]).slice(1)
+
+    StampedRows(by_columns, keys).put(values, np.array([3, 4]))
+
+    by_rows.put_many([b"a", b"bb"], [b"1", b"22"], [3, 4])
+    assert by_columns.uncommitted_bytes == by_rows.uncommitted_bytes
+    assert list(by_columns.range()) == list(by_rows.range())
+    for store in (by_columns, by_rows):
+        store.close()
+
+
+@pytest.mark.parametrize("offsets", [None, pa.py_buffer(b"\0" * 4)], ids=["none", "one"])
+def test_no_rows_are_read_and_put(tmp_path: Path, offsets: pa.Buffer | None) -> None:
+    """Arrow lets an empty column come without offsets."""
+    store = _store(tmp_path / "store")
+    nothing = pa.Array.from_buffers(pa.binary(), 0, [None, offsets, pa.py_buffer(b"")])
+    rows = StampedRows(store, nothing)
+    rows.put(nothing, np.empty(0, np.int64))
+
+    assert rows.values.to_pylist() == []
+    assert rows.times.tolist() == []
+    assert (store.uncommitted_bytes, store.stream_time_ms) == (0, None)
+    store.close()
+
+
+@pytest.mark.spec("COM-17")
+@pytest.mark.parametrize("count", [ORDERED_FROM - 1, ORDERED_FROM])
+def test_many_rows_are_put_in_the_order_of_their_keys(tmp_path: Path, count: int) -> None:
+    """That is what engines of sorted rows take best; few of them stay as they came."""
+    store = _store(tmp_path / "store")
+    keys = _keys(random.Random(count), count)
+    numbers = np.arange(count)
+
+    StampedRows(store, pa.array(keys)).put_numbers(numbers, numbers)
+
+    columns = store.pending_columns()
+    assert columns is not None
+    assert columns[0].to_pylist() == (sorted(keys) if count == ORDERED_FROM else keys)
+    store.commit({INPUT: 1})
+    assert [store.get(key) for key in keys] == [
+        ss.TimestampedValue(_number(number), number) for number in range(count)
+    ]
+    store.close()
