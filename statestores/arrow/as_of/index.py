@@ -232,7 +232,7 @@ class AsOfIndex:
 
     def _rank(self, codes: Numbers, time_ranks: Numbers) -> Numbers:
         """Return numbers that ascend by key and start; both have less than 2**31 values."""
-        ranks: Numbers = codes * np.int64(len(self._times) + 1) + time_ranks
+        ranks: Numbers = codes * np.int64(len(self._times)) + time_ranks
         return ranks
 
 
@@ -253,8 +253,7 @@ def _joined(column: pa.ChunkedArray) -> pa.Array:
         column = column.cast(column.type.value_type)
     if column.type in _LARGE and column.nbytes > _OFFSETS_OF_32_BITS:
         column = column.cast(_LARGE[column.type])
-    joined = column.combine_chunks()
-    return joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
+    return column.combine_chunks()
 
 
 def _narrow(arrow_type: pa.DataType) -> pa.DataType:

@@ -171,12 +171,12 @@ def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         return column
     if column.num_chunks == 1:
         return column.chunk(0)
-    joined = column.unify_dictionaries().combine_chunks()
-    if isinstance(joined, pa.ChunkedArray):  # beyond 2 GiB
+    try:
+        return column.unify_dictionaries().combine_chunks()
+    except pa.ArrowInvalid as error:  # beyond 2 GiB
         raise InvalidArgumentError(
             f"a column of {column.nbytes} bytes is too large; join the table in slices"
-        )
-    return joined
+        ) from error
 
 
 def _in_shape(batch: pa.RecordBatch | pa.Table, column: pa.Array) -> pa.Array | pa.ChunkedArray:

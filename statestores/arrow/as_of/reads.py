@@ -83,12 +83,12 @@ class _Answers:
         rows = np.full(count, _NOWHERE)
         rows[asked] = np.where(self.places < 0, _NOWHERE, (np.cumsum(used) - 1)[self.places])
         chosen, order = pa.array(np.flatnonzero(used)), pa.array(rows, mask=rows < 0)
-        values = pa.concat_arrays([lot.values for lot in self._lots] or [pa.array([], _LARGE)])
-        starts = [lot.starts for lot in self._lots] or [np.empty(0, np.int64)]
-        ends = pa.concat_arrays([lot.ends for lot in self._lots] or [pa.array([], _TIME)])
+        values = pa.concat_arrays([lot.values for lot in self._lots])
+        starts = np.concatenate([lot.starts for lot in self._lots])
+        ends = pa.concat_arrays([lot.ends for lot in self._lots])
         return Found(
             without_hidden_nulls(decode(values.take(chosen).cast(pa.binary())).take(order)),
-            pa.array(np.concatenate(starts)).take(chosen).take(order),
+            pa.array(starts).take(chosen).take(order),
             ends.take(chosen).take(order),
         )
 

@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from statestores.arrow import AsOfIndex, join_as_of
-from statestores.errors import InvalidArgumentError
+from statestores.arrow.as_of.index import _joined
+from statestores.errors import InvalidArgumentError, SerializationError
 from statestores_conformance.many_cases import for_each
 
 HISTORY = {
@@ -67,7 +68,8 @@ def test_gaps_are_gaps() -> None:
         {"key": ["a", "a"], "value": [1, 3], "valid_from": [100, 300], "valid_to": [200, None]}
     )
 
-    assert ask(AsOfIndex.from_rows(rows), ["a"] * 3, [199, 200, 300]) == [1, None, 3]
+    for ordered in (rows, rows.take([1, 0])):
+        assert ask(AsOfIndex.from_rows(ordered), ["a"] * 3, [199, 200, 300]) == [1, None, 3]
 
 
 def test_before_the_horizon_only_the_latest_is_found() -> None:
@@ -82,8 +84,10 @@ def test_batches_are_taken_as_they_come() -> None:
     table = pa.table(HISTORY)
     index = AsOfIndex.from_rows(iter(table.to_batches(max_chunksize=1)))
 
+    (whole,) = table.to_batches()
+
     assert (len(index), ask(index, ["a"], [150])) == (4, [2])
-    assert index.nbytes > 0
+    assert ask(AsOfIndex.from_rows(whole), ["a"], [150]) == [2]
 
 
 def test_no_rows_answer_nothing() -> None:
@@ -104,6 +108,63 @@ def test_keys_of_another_width_are_the_same() -> None:
         ask(index, ["1"], [1])
 
 
+def test_numbers_that_no_key_can_be_are_refused() -> None:
+    """A key that does not fit into those of the index is an error, and not another key."""
+    rows = pa.table({"key": pa.array([1], pa.int8()), "value": ["x"], "valid_from": [0]})
+    index = AsOfIndex.from_rows(rows)
+
+    with pytest.raises(SerializationError, match="do not fit into int8"):
+        index.encode_keys(pa.array([300]))
+
+
+def test_a_question_without_a_time_finds_nothing() -> None:
+    """Nor what is valid at the epoch."""
+    rows = pa.table({"key": ["a", "b"], "value": [1, 2], "valid_from": [0, 0]})
+    times = pa.array([0, None], pa.int64())
+
+    found = AsOfIndex.from_rows(rows).find(pa.array(["a", "a"]), times)
+
+    assert found.values.to_pylist() == [1, None]
+
+
+def test_memory_counts_every_value_and_key() -> None:
+    """What is said before a table is broadcast to each worker."""
+    times = [1, 2, 3]
+    small = pa.table({"key": ["a", "b", "c"], "value": ["", "", ""], "valid_from": times})
+    large = pa.table(
+        {"key": ["a" * 11, "b", "c"], "value": ["x" * 100, "", ""], "valid_from": times}
+    )
+
+    grown = AsOfIndex.from_rows(large).nbytes - AsOfIndex.from_rows(small).nbytes
+
+    assert grown == 10 + 100
+    # For each row a rank, a start, an end, a time, and whether it is the latest.
+    assert AsOfIndex.from_rows(small).nbytes > 3 * (4 * 8 + 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "wide"),
+    [
+        (pa.array([b"ab", b"c"]), pa.large_binary()),
+        (pa.array(["ab", "c"]), pa.large_string()),
+        (pa.array([1, 2]), pa.int64()),
+    ],
+    ids=["bytes", "text", "numbers"],
+)
+def test_columns_too_large_for_short_offsets_get_long_ones(
+    monkeypatch: pytest.MonkeyPatch, values: pa.Array, wide: pa.DataType
+) -> None:
+    """Of 2 GiB and more, which would be an error of Arrow's; what has no offsets stays as it is."""
+    column = pa.chunked_array([values, values])
+    for limit, expected in ((column.nbytes, values.type), (column.nbytes - 1, wide)):
+        monkeypatch.setattr("statestores.arrow.as_of.index._OFFSETS_OF_32_BITS", limit)
+
+        joined = _joined(column)
+
+        assert joined.type == expected
+        assert joined.to_pylist() == column.to_pylist()
+
+
 @for_each(
     ("rows", "told"),
     [
@@ -111,6 +172,7 @@ def test_keys_of_another_width_are_the_same() -> None:
         (pa.table({"key": ["a"], "value": [1]}), "no versions"),
         (pa.table({"key": ["a", None], "value": [1, 1], "valid_from": [1, 1]}), "'key' has nulls"),
         (pa.table({"key": ["a"], "value": [1], "valid_from": ["x"]}), "'valid_from'"),
+        (pa.table({"key": ["a"], "value": [1], "valid_from": pa.nulls(1)}), "'valid_from'"),
         (pa.table({"key": ["a", "a"], "value": [1, 1], "valid_from": [1, 1]}), "two versions"),
         (pa.table({"key": [{"k": 1}], "value": [1], "valid_from": [1]}), "cannot be indexed"),
     ],

@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -237,6 +238,35 @@ def test_chunks_and_dictionaries_that_differ_are_joined(rates: Any) -> None:
         None,
         b"1.10",
     ]
+
+
+@pytest.mark.parametrize(
+    ("age", "found"), [(0, [100, None, None, 200]), (7, [100, 100, None, 200])]
+)
+def test_values_are_taken_up_to_an_age(rates: Any, age: int, found: list[int | None]) -> None:
+    """Those that are exactly as old as that as well, and 0 takes what begins at the time."""
+    rates.commit({})
+    batch = pa.table({"key": [b"EUR"] * 4, "at": [100, 107, 108, 200]})
+    values: dict[int | None, Any] = {100: b"1.08", 200: b"1.10", None: None}
+    for asked in (rates, index_of(rates)):
+        joined = join_as_of(asked, batch, on="key", at="at", max_age_ms=age)
+
+        assert answers_of(joined) == [(values[start], start) for start in found]
+
+
+def test_keys_beyond_two_gibibytes_are_refused(rates: Any) -> None:
+    """A table of larger chunks cannot be joined at once, and the error says what to do.
+
+    It was an error of Arrow's, which says something of columns that a caller has not made: what
+    `join_as_of` looked for in its place was what older releases of Arrow gave back.
+    """
+    size = 1 << 30
+    offsets, data = pa.py_buffer(np.array([0, size], np.int32)), pa.py_buffer(np.zeros(size, "u1"))
+    keys = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, data])
+    batch = pa.table({"key": pa.chunked_array([keys] * 2), "at": [100, 100]})
+
+    with pytest.raises(InvalidArgumentError, match="join the table in slices"):
+        join_as_of(rates, batch, on="key", at="at")
 
 
 @pytest.mark.parametrize("asked_of", ["store", "facade", "index"])
