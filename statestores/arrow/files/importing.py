@@ -1,6 +1,5 @@
 """An Arrow or Parquet file into a store, batch by batch (SNP-18)."""
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,8 +23,14 @@ from statestores.arrow.row_batches import BATCH_ROWS
 from statestores.arrow.schemas import put_order, row_schema
 from statestores.arrow.store_of_bytes import check_owner, store_of_bytes
 from statestores.arrow.typed_columns import check_columns, encode_rows, time_column
-from statestores.errors import InvalidArgumentError, StoreMismatchError, StoreNotFoundError
+from statestores.errors import (
+    InvalidArgumentError,
+    StoreCorruptedError,
+    StoreMismatchError,
+    StoreNotFoundError,
+)
 from statestores.files.local_path import local_path
+from statestores.files.strict_json import Fields, parse_object
 from statestores.semantics.every_kind.self_description import differences
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import StateStore
@@ -237,12 +242,18 @@ def _origin(schema: pa.Schema, path: Path) -> Origin | None:
     said = (schema.metadata or {}).get(METADATA_NAME)
     if said is None:
         return None
+    where = f"what {str(path)!r} says about its rows"
     try:
-        return Origin(**json.loads(said))
-    except (ValueError, TypeError) as error:
-        raise InvalidArgumentError(
-            f"{str(path)!r} describes its rows as {said!r}, which this release cannot read: {error}"
-        ) from error
+        fields = Fields(parse_object(said, where), where)
+        fields.only("specification", "stream_time_ms", "typed")
+        description = fields.inside("specification")
+        return Origin(
+            specification={name: description.text_or_integer(name) for name in description},
+            stream_time_ms=fields.integer_or_none("stream_time_ms"),
+            typed=fields.flag("typed"),
+        )
+    except StoreCorruptedError as error:
+        raise InvalidArgumentError(f"{error}; export it again") from error
 
 
 def _check_origin(origin: Origin, specification: StoreSpecification[Any, Any], path: Path) -> None:
