@@ -1,10 +1,12 @@
 """A verification looks into stores whose values expire."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 import statestores as ss
+from statestores.errors import StoreMismatchError
 from statestores.logged_store import open_logged_store
 from statestores.semantics import open_on_engine
 from statestores.spi import Durability
@@ -65,6 +67,43 @@ def test_another_time_to_live_is_no_damage(tmp_path: Path, place: str, ttl_ms: i
         with open_logged_store(root, "seen", 0, backend="sqlite", directory=local) as seen:
             assert seen.store.get(b"last") is not None
             seen.snapshot()
+
+
+@pytest.mark.spec("SNP-3", "TKV-7")
+@pytest.mark.parametrize("clock", list(ss.TtlClock))
+def test_rows_of_stores_without_a_time_to_live_are_compared(
+    tmp_path: Path, clock: ss.TtlClock
+) -> None:
+    """A snapshot with another value than the changelog gives verified, of any timestamped store.
+
+    The stored form of no time to live is 0, and that was read as one: up to stream time, where all
+    rows are, everything had expired and was left out. For the same reason a snapshot of other
+    content at the same offset was taken for the same.
+    """
+    specification = ss.TimestampedKeyValue("seen", ttl_clock=clock)
+    roots = [ss.StateRoot.create(tmp_path / name) for name in ("one", "two")]
+    for root, value in zip(roots, (b"right", b"wrong"), strict=True):
+        root.add_store(specification, partitions=1)
+        with open_logged_store(root, "seen", 0, backend="sqlite") as seen:
+            seen.store.put(b"key", value, 5)
+            seen.store.put(b"last", b"v", 5)
+            seen.commit()
+            seen.snapshot()
+    one, two = (root.partition("seen", 0).snapshots for root in roots)
+    assert [finding for finding in verify(tmp_path / "one") if finding.is_failure] == []
+    shutil.rmtree(one)
+    shutil.copytree(two, one)
+
+    failures = [finding for finding in verify(tmp_path / "one") if finding.is_failure]
+
+    assert [finding.check for finding in failures] == ["content"]
+    assert "'wrong'" in failures[0].detail
+    assert "'right'" in failures[0].detail
+    with (
+        open_logged_store(roots[0], "seen", 0) as seen,
+        pytest.raises(StoreMismatchError, match="other content at the same offset"),
+    ):
+        seen.snapshot()
 
 
 @pytest.mark.spec("TKV-7")

@@ -24,7 +24,7 @@ def expired_up_to_ms(
     *description* is the specification in stored form. ``None`` says that no row has expired.
     """
     ttl_ms = description.get("ttl_ms")
-    if not isinstance(ttl_ms, int):
+    if not isinstance(ttl_ms, int) or ttl_ms == 0:  # which stands for none
         return None
     is_wall = description["ttl_clock"] == TtlClock.WALL.value
     now_ms = max(wall_clock_ms(), least_now_ms) if is_wall else stream_time_ms
