@@ -91,9 +91,7 @@ def join_as_of(
         is_fresh = pc.less_equal(pc.subtract(times, starts), max_age_ms)
         values = pc.if_else(is_fresh, values, pa.scalar(None, values.type))
         starts = pc.if_else(is_fresh, starts, pa.scalar(None, starts.type))
-    joined = batch.append_column(value_name, _in_shape(batch, values)).append_column(
-        valid_from_name, _in_shape(batch, starts)
-    )
+    joined = batch.append_column(value_name, values).append_column(valid_from_name, starts)
     if how == "inner":
         return joined.filter(starts.is_valid())
     return joined
@@ -177,10 +175,6 @@ def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         raise InvalidArgumentError(
             f"a column of {column.nbytes} bytes is too large; join the table in slices"
         ) from error
-
-
-def _in_shape(batch: pa.RecordBatch | pa.Table, column: pa.Array) -> pa.Array | pa.ChunkedArray:
-    return pa.chunked_array([column]) if isinstance(batch, pa.Table) else column
 
 
 def _milliseconds(column: pa.Array, name: str) -> pa.Array:

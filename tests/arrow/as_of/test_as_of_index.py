@@ -108,6 +108,18 @@ def test_keys_of_another_width_are_the_same() -> None:
         ask(index, ["1"], [1])
 
 
+def test_keys_of_any_type_are_looked_up_as_they_are() -> None:
+    """Days, say: what has no other layout or width is taken as it comes."""
+    days = pa.array([19_000, 19_001], pa.date32())
+    rows = pa.table({"key": days, "value": [1, 2], "valid_from": [0, 0]})
+    index = AsOfIndex.from_rows(rows)
+    batch = pa.table({"key": days, "at": [5, 5]})
+
+    assert join_as_of(index, batch, on="key", at="at")["value"].to_pylist() == [1, 2]
+    with pytest.raises(SerializationError, match="the keys are date32"):
+        index.encode_keys(pa.array([19_000]))
+
+
 def test_numbers_that_no_key_can_be_are_refused() -> None:
     """A key that does not fit into those of the index is an error, and not another key."""
     rows = pa.table({"key": pa.array([1], pa.int8()), "value": ["x"], "valid_from": [0]})
