@@ -294,18 +294,15 @@ def _no_arrow(shown: str, error: pa.ArrowInvalid) -> SnapshotCorruptedError:
 
 
 def _selected(rows: pa.RecordBatch, wanted: KeySelection) -> pa.RecordBatch:
-    """Return the *rows* with a key that is *wanted*; they are in key order."""
+    """Return the *rows*, one or more in key order, with a key that is *wanted*."""
     if wanted.everything:
         return rows
     keys = rows.column("key")
     first, last = wanted.bounds
     if last is not None:
-        within = pc.sum(pc.less_equal(keys, pa.scalar(last, pa.binary()))).as_py() or 0
-        rows = rows.slice(0, within)
-        keys = rows.column("key")
+        rows = rows.slice(0, pc.sum(pc.less_equal(keys, pa.scalar(last, pa.binary()))).as_py())
     if first is not None:
-        below = pc.sum(pc.less(keys, pa.scalar(first, pa.binary()))).as_py() or 0
-        rows = rows.slice(below)
+        rows = rows.slice(pc.sum(pc.less(keys, pa.scalar(first, pa.binary()))).as_py())
     exact = wanted.stop is None and wanted.points is None
     return rows if exact else wanted.filter(rows)
 

@@ -9,7 +9,7 @@ import pytest
 
 from statestores.arrow import commit_many, restore
 from statestores.arrow.restore_mark import restore_mark
-from statestores.arrow.restoring import row_sink, sink, waiting_changes
+from statestores.arrow.restoring import bulk_put, row_sink, sink, waiting_changes
 from statestores.arrow.restoring.plan import RestorePlan, plan_restore
 from statestores.arrow.restoring.restore import _replay
 from statestores.arrow.restoring.row_sink import (
@@ -123,7 +123,7 @@ def test_no_offset_is_believed_beside_the_mark_of_half_a_restore(
 
 @pytest.mark.spec("SNP-13")
 def test_only_an_owner_restores_and_not_past_a_changelog(
-    snapshot: Any, open_store: Any, tmp_path: Any
+    snapshot: Any, open_store: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A processor's store is its runtime's, and a logged store restores itself as it opens."""
     nothing: Any = None
@@ -132,13 +132,16 @@ def test_only_an_owner_restores_and_not_past_a_changelog(
     store = open_store(KeyValue("counts"))
     with pytest.raises(CapabilityNotSupportedError, match="the runtime does"):
         restore(for_processors(store, "the runtime does"), snapshot=snapshot)
+    monkeypatch.setattr(bulk_put, "LEAST_ROWS", 1)
+    rows = pa.table({"key": [b"a"], "value": [b"1"]})
     with pytest.raises(CapabilityNotSupportedError, match="the runtime does"):
-        commit_many(for_processors(store, "the runtime does"), pa.table({"key": [], "value": []}))
+        commit_many(for_processors(store, "the runtime does"), rows)
+    assert list(store.range()) == []
     root = StateRoot.create(tmp_path / "root")
     root.add_store(KeyValue("counts"), partitions=1)
     with (
         open_logged_store(root, "counts", 0, backend="memory") as logged,
-        pytest.raises(InvalidArgumentError, match="has a changelog"),
+        pytest.raises(InvalidArgumentError, match="which a restore would have to change"),
     ):
         restore(logged.store, snapshot=snapshot)
     assert list(store.range()) == []

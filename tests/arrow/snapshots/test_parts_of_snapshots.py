@@ -3,19 +3,21 @@
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import pytest
 
-from statestores.arrow import read_snapshot, write_snapshot
+from statestores.arrow import Snapshot, read_snapshot, write_snapshot
 from statestores.arrow.file_access import checksum_of
 from statestores.arrow.keys.key_selection import KeySelection
 from statestores.arrow.snapshots import data_files, files, native_part
 from statestores.arrow.snapshots.data_files import _begin
 from statestores.arrow.snapshots.directory import native_path
 from statestores.arrow.snapshots.files import LocalFiles
-from statestores.arrow.snapshots.manifest import KEY_BYTES, upper_bound
+from statestores.arrow.snapshots.manifest import KEY_BYTES, render_manifest, upper_bound
 from statestores.arrow.snapshots.native_manifest import (
     NATIVE_MANIFEST_NAME,
     NativeFile,
@@ -197,6 +199,94 @@ def test_damage_that_came_after_a_check_is_found_by_the_next_one(written: Path) 
     snapshot.verify_checksums(low)
     with pytest.raises(SnapshotCorruptedError, match="is missing"):
         snapshot.verify_checksums()
+
+
+@pytest.mark.spec("SNP-5")
+def test_a_file_is_checked_once_for_all_that_is_read_of_it(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading a snapshot again takes half of the time."""
+    checked: list[str] = []
+    check_sum = LocalFiles.check_sum
+
+    def note(self: LocalFiles, entry: Any) -> None:
+        checked.append(entry.name)
+        check_sum(self, entry)
+
+    monkeypatch.setattr(LocalFiles, "check_sum", note)
+    snapshot = read_snapshot(written)
+    for _ in range(2):
+        assert sum(batch.num_rows for batch in snapshot.batches()) == 1_001
+
+    assert checked == ["data-0000.arrow", "data-0001.arrow"]
+
+
+@pytest.mark.spec("SNP-23")
+def test_keys_between_bounds_are_given(counts: BytesStore, written: Path) -> None:
+    """Of one batch, of several, of all; none where the bounds are the wrong way round."""
+    keys = [key for key, _ in counts.read_only().range()]
+    snapshot = read_snapshot(written)
+    for first, last in (
+        (b"key-0100", b"key-0150"),
+        (b"key-0100", b"key-0700"),
+        (b"key-0999x", None),
+        (None, b""),
+        (None, None),
+        (b"key-0199", b"key-0101"),
+    ):
+        found = [
+            key
+            for batch in snapshot.batches(first_key=first, last_key=last)
+            for key in batch.column("key").to_pylist()
+        ]
+        low, high = first or b"", last if last is not None else b"\xff"
+        assert found == [key for key in keys if low <= key <= high]
+
+
+@pytest.mark.spec("SNP-5", "SNP-6")
+def test_files_that_are_what_a_faulty_writer_says_are_refused(written: Path) -> None:
+    """Their sums fit: they are no Arrow files, or have other batches than the manifest says."""
+    manifest = read_snapshot(written).manifest
+    file = manifest.files[1]
+    place = file.batches[0].place
+    assert place is not None
+    low: dict[str, Any] = {
+        "first_key": file.batches[0].first_key,
+        "last_key": file.batches[0].first_key,
+    }
+
+    def forged(data: bytes, **changes: Any) -> Snapshot:
+        (written / file.name).write_bytes(data)
+        entry = replace(file, bytes=len(data), crc32c=checksum_of(written / file.name), **changes)
+        forged = replace(manifest, files=(manifest.files[0], entry))
+        (written / "manifest.json").write_bytes(render_manifest(forged))
+        return read_snapshot(written)
+
+    data = (written / file.name).read_bytes()
+    first, second = file.batches
+    more = replace(first, rows=first.rows + 1)
+    with pytest.raises(SnapshotCorruptedError, match="has 200 rows, and the manifest 201"):
+        list(forged(data, batches=(more, second)).batches(**low))
+    with pytest.raises(SnapshotCorruptedError, match="has 2 record batches, and the manifest 1"):
+        list(forged(data, batches=(first,)).batches())
+    with pytest.raises(SnapshotCorruptedError, match="is not an Arrow file"):
+        list(forged(b"x" * len(data)).batches())
+    other = replace(first, place=replace(place, crc32c=google_crc32c.value(b"x" * place.bytes)))
+    with pytest.raises(SnapshotCorruptedError, match="is not an Arrow file"):
+        list(forged(b"x" * len(data), batches=(other, second)).batches(**low))
+
+
+def test_a_directory_that_cannot_be_read_is_named(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is not called damaged."""
+
+    def fail(*_: object) -> Any:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Path, "iterdir", fail)
+    with pytest.raises(StorageError, match=rf"cannot read '{written}': Input/output error"):
+        read_snapshot(written)
 
 
 def test_a_snapshot_says_what_it_is(written: Path) -> None:
