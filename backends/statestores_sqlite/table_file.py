@@ -52,7 +52,7 @@ def table_of(directory: Path, wanted: str | None) -> str:
         raise StorageError(f"cannot read {str(file)!r}: {error.strerror or error}") from error
     try:
         stored = json.loads(text)["table"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         stored = None
     if not isinstance(stored, str) or not TABLE_NAME.fullmatch(stored):
         raise StoreCorruptedError(

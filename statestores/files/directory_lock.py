@@ -117,7 +117,7 @@ def _owner(descriptor: int) -> str:
     try:
         owner = json.loads(os.pread(descriptor, 4096, 0))
         return f"in process {owner['pid']} on {owner['host']!r} since {owner['since']}"
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return "elsewhere, by an owner that has not signed yet"
     except OSError as error:
         return f"elsewhere, by an owner whose name cannot be read ({error.strerror or error})"

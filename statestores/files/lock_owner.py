@@ -51,7 +51,7 @@ def lock_owner(directory: str | PathLike[str]) -> LockOwner | None:
         inode = os.fstat(descriptor).st_ino
         signed = json.loads(os.read(descriptor, 4096))
         pid, host, since = int(signed["pid"]), str(signed["host"]), str(signed["since"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None  # it is signing right now, or died before
     except OSError as error:
         raise StorageError(f"cannot read {str(path)!r}: {error.strerror or error}") from error

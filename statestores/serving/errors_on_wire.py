@@ -64,7 +64,7 @@ def from_bytes(data: bytes, fallback: str) -> StateStoreError:
         name, message = document["error"], document["message"]
         known = _CLASSES.get(name, StateStoreError)
         return known(str(message))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return StateStoreError(fallback)
 
 

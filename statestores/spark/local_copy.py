@@ -182,7 +182,7 @@ def _noted(slot: Path) -> tuple[int, LogMark] | None:
     try:
         content = json.loads((slot / _COPY_FILE).read_text())
         return content["offset"], content["log"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -66,7 +66,7 @@ def _has(record: Path, store: str) -> bool:
     length = int.from_bytes(data[_LENGTH], "big")
     try:
         content = json.loads(data[_LENGTH.stop : _LENGTH.stop + length])
-    except ValueError:
+    except (ValueError, RecursionError):
         return True
     stores = content.get("stores") if isinstance(content, dict) else None
     return not isinstance(stores, dict) or store in stores

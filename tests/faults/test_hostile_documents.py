@@ -29,7 +29,14 @@ from statestores.arrow.snapshots.native_manifest import (
 )
 from statestores.arrow.snapshots.snapshot import write_snapshot
 from statestores.changelog import FileChangelog
-from statestores.errors import InvalidArgumentError, StateStoreError, StoreCorruptedError
+from statestores.errors import (
+    InvalidArgumentError,
+    StateStoreError,
+    StoreCorruptedError,
+    StoreLockedError,
+)
+from statestores.files.directory_lock import LOCK_FILE, DirectoryLock
+from statestores.files.lock_owner import lock_owner
 from statestores.opening import backend_of
 from statestores.processing import Graph, Topic, Topology, describe
 from statestores.processing.local.identity import claim
@@ -38,13 +45,17 @@ from statestores.root_document import TOPOLOGY_NOTE
 from statestores.root_document import with_checksum as with_crc32
 from statestores.semantics import open_on_engine
 from statestores.semantics.rows.layout import POSITION_ROW, SPECIFICATION_ROW
+from statestores.serving.errors_on_wire import from_bytes
+from statestores.serving.flight.point_answers import decoded_document
 from statestores.spi.durability import Durability
 from statestores.staging.operator_file import RECORD_FILE, read_record
+from statestores.staging.recorded_commits import _has
 from statestores.staging.write_intent import _checksum as intent_sum
 from statestores.staging.write_intent import read_intent
 from statestores.tasks.commits.task_commit import finish_commit
 from statestores.topology_note import noted_topology
 from statestores_memory import MemoryEngine
+from statestores_sqlite import table_file
 
 MUTANTS = 80
 SOAK_MUTANTS = 20_000
@@ -250,6 +261,31 @@ def test_a_part_of_a_partition_that_is_a_pipe_is_refused(tmp_path: Path, pattern
 
     with pytest.raises(StateStoreError, match=re.escape(str(partition))):
         ss.open_logged_store(root, "counts", 0)
+
+
+@pytest.mark.spec("LAY-24")
+def test_what_is_nested_too_deeply_is_unreadable_like_anything_else(tmp_path: Path) -> None:
+    """A note that is looked at for what it may say, and the answer of a server.
+
+    Whoever opened a locked store whose ``OWNER.lock`` had been written over with brackets got a
+    ``RecursionError``, and so did a client of what is no server of ours.
+    """
+    deep = b"[" * 4_000
+    lock = DirectoryLock.acquire(tmp_path)
+    (tmp_path / LOCK_FILE).write_bytes(deep)
+    with pytest.raises(StoreLockedError, match="has not signed yet"):
+        DirectoryLock.acquire(tmp_path)
+    lock.release()
+    assert lock_owner(tmp_path) is None
+    assert str(from_bytes(deep, "no answer of ours")) == "no answer of ours"
+    with pytest.raises(StateStoreError, match="what is no JSON"):
+        decoded_document(deep)
+    (tmp_path / table_file.FILE).write_bytes(deep)
+    with pytest.raises(StoreCorruptedError, match="does not name a table"):
+        table_file.table_of(tmp_path, None)
+    record = tmp_path / "commit"
+    record.write_bytes(bytes(12) + len(deep).to_bytes(4, "big") + deep)
+    assert _has(record, "counts")
 
 
 @pytest.mark.soak

@@ -87,7 +87,7 @@ def _instances(url: str, token: str | None) -> list[InstanceMetadata]:
     try:
         content: Any = json.loads(data)
         found = [json.dumps(each).encode() for each in content["instances"]]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreCorruptedError(f"{asked!r} answers something else than instances") from error
     return [InstanceMetadata.from_json(each, asked) for each in found]
 

@@ -22,7 +22,7 @@ def decoded_document(data: bytes) -> Any:
     """
     try:
         return json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StateStoreError(f"an instance answered what is no JSON: {data[:80]!r}") from error
 
 
