@@ -166,6 +166,26 @@ def test_a_contradiction_is_refused_though_its_sum_fits(
 
 
 @pytest.mark.spec("SNP-4")
+@for_each(
+    ("change", "told"),
+    [
+        ({"name": "../outside"}, "'files[0].name' must be the name of a data file"),
+        ({"batches": []}, "'files[0].batches' must be one or more batches"),
+        ({"bytes": 1_099}, "'files[0].batches' must be where batches of a file of 1099 bytes can"),
+    ],
+)
+def test_a_field_that_cannot_be_is_named(change: dict[str, Any], told: str) -> None:
+    """With what it must be; a batch may end with its file."""
+    content = json.loads(render_manifest(_MANIFEST))
+    content["files"][0] |= {"bytes": 1_100}
+    parse_manifest(_sign(content), "m")
+    content["files"][0] |= change
+    with pytest.raises(SnapshotCorruptedError) as refused:
+        parse_manifest(_sign(content), "m")
+    assert told in str(refused.value)
+
+
+@pytest.mark.spec("SNP-4")
 @for_each("data", [b"", b"null\n", b"[]\n", b"\xff\xfe\n", b"{}\n"])
 def test_what_is_no_manifest_is_refused(data: bytes) -> None:
     """Nothing, no object, no text."""
