@@ -110,6 +110,20 @@ def test_versions_of_one_key_are_one_part() -> None:
     assert shares == between(EVERYTHING, [b"b", b"c", b"d", b"e", b"f", b"g"])
 
 
+def test_a_part_that_one_key_fills_takes_no_other_s_place() -> None:
+    """The batches of the key are one part, and what comes behind them is another, as was asked."""
+    manifest = _manifest((b"aabdde", 10, 100))
+    (file,) = manifest.files
+    batches = [
+        replace(each, rows=20) if n in {2, 3} else each for n, each in enumerate(file.batches)
+    ]
+    file = replace(file, batches=tuple(batches))
+
+    shares = key_shares(replace(manifest, files=(file,)), EVERYTHING, count=4)
+
+    assert shares == between(EVERYTHING, [b"b", b"d", b"e"])
+
+
 @pytest.mark.parametrize(("lowest", "borders"), [(b"", [b"b"]), (b"\x01", [b"\x01", b"b"])])
 def test_no_part_ends_before_the_first_key(lowest: bytes, borders: list[bytes]) -> None:
     """Not even where several batches begin with the lowest key that there is."""
