@@ -186,6 +186,24 @@ def test_a_field_that_cannot_be_is_named(change: dict[str, Any], told: str) -> N
 
 
 @pytest.mark.spec("SNP-4")
+def test_numbers_and_names_begin_somewhere() -> None:
+    """A batch has a row, a store a kind and a name; a batch may be where its file begins."""
+    content = json.loads(render_manifest(_MANIFEST))
+    first = content["files"][0]["batches"][0]
+    first["at"] = 0
+    parse_manifest(_sign(content), "m")
+    first["rows"] = 0
+    with pytest.raises(SnapshotCorruptedError, match=r"'files\[0\]\.batches\[0\]\.rows' must be"):
+        parse_manifest(_sign(content), "m")
+    first["rows"] = 7
+    for name in ("kind", "name"):
+        content["specification"][name] = ""
+        with pytest.raises(SnapshotCorruptedError, match=f"'specification.{name}' must be a text"):
+            parse_manifest(_sign(content), "m")
+        content["specification"][name] = "key-value"
+
+
+@pytest.mark.spec("SNP-4")
 @for_each("data", [b"", b"null\n", b"[]\n", b"\xff\xfe\n", b"{}\n"])
 def test_what_is_no_manifest_is_refused(data: bytes) -> None:
     """Nothing, no object, no text."""
