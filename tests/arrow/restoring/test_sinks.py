@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from statestores.arrow import commit_many, restore
+from statestores.arrow import commit_many, read_snapshot, restore, write_snapshot
 from statestores.arrow.restore_mark import restore_mark
 from statestores.arrow.restoring import bulk_put, row_sink, sink, waiting_changes
 from statestores.arrow.restoring.plan import RestorePlan, plan_restore
@@ -37,7 +37,7 @@ from statestores.failpoints import FAILPOINTS, arm, disarm
 from statestores.logged_store import open_logged_store
 from statestores.semantics.every_kind.sorted_rows import SortedRows
 from statestores.serdes.typed_stores.processor_store import for_processors
-from statestores.spi import KeyValue, TimestampedKeyValue, TopicPartition, Versioned
+from statestores.spi import KeyValue, TimestampedKeyValue, TopicPartition, Versioned, Window
 from statestores.state_root import StateRoot
 
 LOG = TopicPartition("live-changelog", 0)
@@ -327,6 +327,23 @@ def test_a_load_is_followed_by_deletions_of_what_was_loaded(open_store: Any) -> 
     filling.commit({LOG: 3})
 
     assert list(store.range()) == [(b"b", b"2")]
+
+
+@pytest.mark.spec("SNP-10")
+@pytest.mark.parametrize("duplicates", [False, True])
+def test_a_loaded_store_goes_on_with_the_number_of_the_original(
+    open_store: Any, tmp_path: Any, duplicates: bool
+) -> None:
+    """Of its next duplicate: none is overwritten, and none has a number for nothing."""
+    window = Window("live", window_size_ms=5, retention_ms=25, retain_duplicates=duplicates)
+    live, copy = open_store(window), open_store(window)
+    for value in (b"1", b"2"):
+        live.put(b"a", value, 5)
+    live.commit({LOG: 2})
+
+    restore(copy, snapshot=read_snapshot(write_snapshot(live, tmp_path / "s").path))
+
+    assert list(copy._engine.scan(b"\x00")) == list(live._engine.scan(b"\x00"))
 
 
 def test_pieces_are_taken_until_they_are_enough() -> None:
