@@ -156,8 +156,8 @@ def test_neighbours_are_read_at_once(
     assert _parts(_places((0, 10), (11, 10), (21, 1))) == [[0], [1, 2]]
     assert _parts(_places((0, 50), (50, 50))) == [[0], [1]]
 
-    places = _places((5, 10), (15, 10), (25, 11), (40, 5))
+    places = _places((5, 10), (15, 12), (27, 11), (40, 5))
     assert _found(files.messages(_entry("one"), places)) == [
         (number, DATA["one"][place.at : place.at + place.bytes]) for number, place in places
     ]
-    assert storage.ranges == [(5, 20), (25, 11), (40, 5)]
+    assert storage.ranges == [(5, 22), (27, 11), (40, 5)]
