@@ -269,6 +269,14 @@ def test_files_that_are_what_a_faulty_writer_says_are_refused(written: Path) -> 
     more = replace(first, rows=first.rows + 1)
     with pytest.raises(SnapshotCorruptedError, match="has 200 rows, and the manifest 201"):
         list(forged(data, batches=(more, second)).batches(**low))
+    for narrow in (
+        replace(first, last_key=first.first_key),
+        replace(first, first_key=first.last_key or b""),
+        replace(first, first_key=second.first_key, last_key=second.last_key),
+    ):
+        with pytest.raises(SnapshotCorruptedError, match="are outside the range"):
+            forged(data, batches=(narrow, second)).verify()
+    forged(data).verify()
     with pytest.raises(SnapshotCorruptedError, match="has 2 record batches, and the manifest 1"):
         list(forged(data, batches=(first,)).batches())
     with pytest.raises(SnapshotCorruptedError, match="is not an Arrow file"):
