@@ -257,8 +257,8 @@ def test_values_are_taken_up_to_an_age(rates: Any, age: int, found: list[int | N
 def test_keys_beyond_two_gibibytes_are_refused(rates: Any) -> None:
     """A table of larger chunks cannot be joined at once, and the error says what to do.
 
-    It was an error of Arrow's, which says something of columns that a caller has not made: what
-    `join_as_of` looked for in its place was what older releases of Arrow gave back.
+    It was an error of Arrow's, which says something of columns that a caller has not made:
+    `join_as_of` looked for chunks in its place, which Arrow does not give back.
     """
     size = 1 << 30
     offsets, data = pa.py_buffer(np.array([0, size], np.int32)), pa.py_buffer(np.zeros(size, "u1"))
