@@ -1,11 +1,16 @@
-"""A state root with two stores of one group, and one of another."""
+"""A state root with two stores of one group, and one of another; and the modules in `kit`."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import statestores as ss
+
+KIT = str(Path(__file__).parent / "kit")
+if KIT not in sys.path:
+    sys.path.insert(0, KIT)
 
 
 def _root_in(directory: Path) -> ss.StateRoot:

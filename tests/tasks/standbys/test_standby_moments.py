@@ -1,69 +1,23 @@
-"""What a standby is before the writer has begun, while it is loaded, promoted and closed."""
+"""What a standby is before the writer has begun, when it is promoted, and when it is closed."""
 
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
+from copied_counts import commit_of_a_dead_job, number_in, put, seal_and_compact, trim
 
 import statestores as ss
-from statestores import failpoints
-from statestores.arrow.snapshots.directory import list_snapshots
-from statestores.changelog import FileChangelog, change_schema, compact
+from statestores.changelog import FileChangelog
 from statestores.errors import (
     InvalidStateStoreError,
-    OffsetOutOfRangeError,
-    SnapshotCorruptedError,
     StorageError,
     StoreClosedError,
     StoreLockedError,
-    StoreMismatchError,
 )
-from statestores.staging.staged_write import publish, stage
-from statestores.staging.unfinished_write import finish_staged_writes
 from statestores.tasks import LagInfo, Standby, open_standby
-from statestores.tasks.copying import changelog_gap
 from statestores.tasks.copying.directory_source import DirectorySource
-from statestores.upkeep import FileSnapshot
-
-INPUT = ss.TopicPartition("numbers", 0)
-
-
-class _Died(BaseException):
-    """The process ends here, as far as anybody can tell."""
-
-
-def _die() -> None:
-    raise _Died
-
-
-def _put(counts: ss.LoggedStore[Any], number: int) -> None:
-    counts.store.put("number", number)
-    counts.store.put(f"{number}", number)
-    counts.commit({INPUT: number})
-
-
-def _trim(counts: ss.LoggedStore[Any], *, snapshot: bool = True) -> None:
-    """Delete the changelog's beginning, all of it, which a snapshot covers."""
-    if snapshot:
-        counts.snapshot()
-    assert isinstance(counts.changelog, FileChangelog)
-    counts.changelog.seal()
-    counts.changelog.delete_before(counts.changelog.end_offset)
-
-
-def _compact(counts: ss.LoggedStore[Any]) -> None:
-    assert isinstance(counts.changelog, FileChangelog)
-    counts.changelog.seal()
-    compact(counts.changelog)
-
-
-def _number(copy: Standby) -> int | None:
-    facade: Any = copy.read_only(include_stale=True)
-    found: int | None = facade.get("number")
-    return found
 
 
 @pytest.mark.spec("STB-1", "TSK-7")
@@ -75,87 +29,23 @@ def test_before_the_writer_has_begun_there_is_nothing_to_take(
         assert copy.partition == 1
         assert copy.poll() == 0
         assert copy.lag == LagInfo(0, 0)
-        assert _number(copy) is None
+        assert number_in(copy) is None
         with ss.open_logged_store(root, "counts", 1, backend="memory") as counts:
-            _put(counts, 1)
+            put(counts, 1)
         assert copy.poll() == 2
-        assert _number(copy) == 1
-
-
-@pytest.mark.spec("STB-2")
-def test_a_snapshot_may_have_what_its_changelog_is_still_to_get(
-    root: ss.StateRoot, tmp_path: Path
-) -> None:
-    """A job had died behind its commit, and somebody wrote a snapshot of what readers saw.
-
-    A standby that was begun then took it, found that the changelog "has lost its end", and did not
-    follow any more. It takes what the changelog has, and the rest when a writer has finished it.
-    """
-    specification, place = root.store("counts").specification, root.partition("counts", 0)
-    with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
-        _put(counts, 1)
-    row = {"key": b"number", "value": ss.int64.encode(2)}
-    change = pa.RecordBatch.from_pylist([row], change_schema(specification.kind))
-    staged = stage(root.path, specification, 3, "w", "t", [change], partition=0)
-    failpoints.arm("publish.committed", _die)
-    with pytest.raises(_Died):
-        publish(root, "counts", "w", [staged])
-    failpoints.disarm()
-    written = FileSnapshot(directory=place, number=0, specification=specification)()
-
-    assert written is not None
-    assert written.offset == 2
-    [segment] = place.changelog.glob("*.log")
-    before = segment.read_bytes()
-    with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
-        assert copy.poll() == 2
-        assert _number(copy) == 1
-        assert finish_staged_writes(root, "counts")
-        assert copy.poll() == 1
-        assert _number(copy) == 2
-    segment.write_bytes(before)  # this one has lost its end
-    with (
-        open_standby(root, "counts", 0, tmp_path / "new", backend="sqlite") as copy,
-        pytest.raises(StoreMismatchError, match="stands at offset 2, and the changelog ends"),
-    ):
-        copy.poll()
-
-
-@pytest.mark.spec("STB-2")
-def test_a_snapshot_of_commits_that_came_meanwhile_is_not_taken(
-    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The end of the changelog is pinned before snapshots are looked for, and both grow.
-
-    What was newer than the pinned end was taken, and did not fit to it. An older one is, or none.
-    """
-    with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
-        _put(counts, 1)
-
-        def meanwhile(directory: Path) -> dict[int, Path]:
-            monkeypatch.undo()
-            _put(counts, 2)
-            counts.snapshot()
-            return list_snapshots(directory)
-
-        with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
-            monkeypatch.setattr(changelog_gap, "list_snapshots", meanwhile)
-            assert copy.poll() == 2
-            assert _number(copy) == 1
-            copy.poll()
-            assert _number(copy) == 2
+        assert number_in(copy) == 1
 
 
 @pytest.mark.spec("STB-6", "TSK-7")
 def test_a_promoted_standby_tells_how_far_the_store_is(root: ss.StateRoot, tmp_path: Path) -> None:
     """Its lag was that of the copy; and with the store it is closed, too."""
     with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
-        _put(counts, 1)
+        put(counts, 1)
     with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
         assert copy.lag == LagInfo(0, 2)
         with copy.promote() as promoted:
             assert not copy.is_open
-            _put(promoted, 2)
+            put(promoted, 2)
             assert copy.lag == LagInfo(4, 4)
             with pytest.raises(StoreClosedError, match="closed or promoted"):
                 copy.promote()
@@ -199,7 +89,7 @@ def test_a_promotion_between_two_looks_is_not_noticed(
 ) -> None:
     """Whoever asks has seen the copy, and nobody who promoted it: the copy answers still."""
     with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
-        _put(counts, 1)
+        put(counts, 1)
     taken: list[ss.LoggedStore[Any]] = []
     with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
         copy.poll()
@@ -207,7 +97,7 @@ def test_a_promotion_between_two_looks_is_not_noticed(
         if ask == "lag":
             assert copy.lag == LagInfo(2, 2)
         else:
-            assert _number(copy) == 1
+            assert number_in(copy) == 1
         [promoted] = taken
         promoted.close()
 
@@ -240,135 +130,6 @@ def test_a_closed_standby_says_so(root: ss.StateRoot, tmp_path: Path) -> None:
             call()
 
 
-@pytest.mark.spec("STB-2", "STB-5")
-def test_a_copy_that_lacks_its_snapshot_cannot_be_read(root: ss.StateRoot, tmp_path: Path) -> None:
-    """What it has is no commit of the store: nothing, or a part of the snapshot.
-
-    Once it has a commit it can be read as soon as it is opened.
-    """
-    with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
-        _put(counts, 1)
-        _trim(counts)
-    place = tmp_path / "copy"
-    with open_standby(root, "counts", 0, place, backend="sqlite") as copy:
-        with pytest.raises(InvalidStateStoreError, match="is loading; try again"):
-            copy.read_only(include_stale=True)
-
-        def fail() -> None:
-            raise OSError(5, "Input/output error")
-
-        failpoints.arm("restore.loaded", fail)
-        try:
-            with pytest.raises(OSError, match="Input/output"):
-                copy.poll()
-        finally:
-            failpoints.disarm()
-    snapshots = root.partition("counts", 0).snapshots
-    snapshots.rename(tmp_path / "snapshots")
-    with (
-        open_standby(root, "counts", 0, place, backend="sqlite") as copy,
-        pytest.raises(InvalidStateStoreError, match="is loading; try again"),
-    ):
-        copy.read_only(include_stale=True)
-    (tmp_path / "snapshots").rename(snapshots)
-    with open_standby(root, "counts", 0, place, backend="sqlite") as copy:
-        copy.poll()
-        assert _number(copy) == 1
-    with open_standby(root, "counts", 0, place, backend="sqlite") as copy:
-        assert _number(copy) == 1
-
-
-@pytest.mark.spec("STB-5")
-def test_where_nothing_has_the_beginning_that_is_said(root: ss.StateRoot, tmp_path: Path) -> None:
-    """Of a copy that has nothing yet: it needs a snapshot of the active store."""
-    with (
-        ss.open_logged_store(root, "counts", 0, backend="memory") as counts,
-        open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy,
-    ):
-        _put(counts, 1)
-        _trim(counts, snapshot=False)
-        with pytest.raises(
-            OffsetOutOfRangeError, match=r"stands before the first change, .* write"
-        ):
-            copy.poll()
-        counts.snapshot()
-        copy.poll()
-
-        assert _number(copy) == 1
-
-
-def _meanwhile(
-    monkeypatch: pytest.MonkeyPatch, copy: Standby, act: Callable[[], object], times: int
-) -> list[int]:
-    """Have a writer *act* whenever the copy has decided what to read, but a number of *times*."""
-    take = copy._take
-    tries: list[int] = []
-
-    def taken(*given: Any) -> int:
-        tries.append(len(tries))
-        if len(tries) <= times:
-            act()
-        return take(*given)
-
-    monkeypatch.setattr(copy, "_take", taken)
-    return tries
-
-
-@pytest.mark.spec("STB-1", "STB-5")
-@pytest.mark.parametrize("times", [1, 100], ids=["once", "for ever"])
-def test_a_snapshot_that_is_replaced_while_it_is_loaded_is_no_damage(
-    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
-) -> None:
-    """The writer keeps the newest snapshot: the standby takes that one, but not for ever."""
-    with (
-        ss.open_logged_store(root, "counts", 0, backend="memory") as counts,
-        open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy,
-    ):
-        _put(counts, 1)
-        _trim(counts)
-        snapshots = root.partition("counts", 0).snapshots
-
-        def replace() -> None:
-            [older] = snapshots.iterdir()
-            _put(counts, 2)
-            counts.snapshot()
-            shutil.rmtree(older)
-
-        tries = _meanwhile(monkeypatch, copy, replace, times)
-        if times == 1:
-            assert copy.poll() == 3
-            assert _number(copy) == 2
-            assert len(tries) == 2
-        else:
-            with pytest.raises((SnapshotCorruptedError, StorageError)):
-                copy.poll()
-            assert 1 < len(tries) < 100
-
-
-@pytest.mark.spec("STB-2", "STB-5")
-def test_a_snapshot_that_is_damaged_is_told_at_once(
-    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is there, so nobody has replaced it: reading it again would say the same."""
-    with (
-        ss.open_logged_store(root, "counts", 0, backend="memory") as counts,
-        open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy,
-    ):
-        _put(counts, 1)
-        _trim(counts)
-        [snapshot] = root.partition("counts", 0).snapshots.iterdir()
-        [data] = snapshot.glob("*.arrow")
-
-        def damage() -> None:
-            data.write_bytes(data.read_bytes()[:-9] + b"damage to")
-
-        tries = _meanwhile(monkeypatch, copy, damage, 1)
-        with pytest.raises(SnapshotCorruptedError):
-            copy.poll()
-
-        assert len(tries) == 1
-
-
 @pytest.mark.spec("STB-5", "STB-2", "TSK-7")
 @pytest.mark.parametrize("how", ["poll", "promote"])
 def test_a_copy_that_could_not_be_begun_anew_is_begun_by_the_next_poll(
@@ -377,10 +138,10 @@ def test_a_copy_that_could_not_be_begun_anew_is_begun_by_the_next_poll(
     """Its files could not be removed: meanwhile it has nothing, and is not closed for ever."""
     with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
         with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
-            _put(counts, 1)
+            put(counts, 1)
             copy.poll()
-            _put(counts, 2)
-            _trim(counts)
+            put(counts, 2)
+            trim(counts)
 
         def refuse(path: Path) -> None:
             raise PermissionError(13, "Permission denied", str(path))
@@ -395,24 +156,24 @@ def test_a_copy_that_could_not_be_begun_anew_is_begun_by_the_next_poll(
             copy.read_only(include_stale=True)
         if how == "poll":
             copy.poll()
-            assert _number(copy) == 2
+            assert number_in(copy) == 2
         else:
             with copy.promote() as promoted:
                 assert promoted.store.get("number") == 2
 
 
 @pytest.mark.spec("STB-4", "STB-5")
-@pytest.mark.parametrize("leave_behind", [_trim, _compact])
+@pytest.mark.parametrize("leave_behind", [trim, seal_and_compact])
 def test_a_copy_that_was_left_behind_begins_anew_before_it_is_the_store(
     root: ss.StateRoot, tmp_path: Path, leave_behind: Callable[[ss.LoggedStore[Any]], object]
 ) -> None:
     """A reader saw what a compaction had left of a commit, in the facade of a promoted copy."""
     with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
         with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
-            _put(counts, 1)
+            put(counts, 1)
             copy.poll()
             outdated: Any = copy.read_only(include_stale=True)
-            _put(counts, 2)
+            put(counts, 2)
             leave_behind(counts)
         with copy.promote() as promoted:
             assert promoted.store.get("number") == 2
@@ -427,12 +188,12 @@ def test_a_copy_that_has_all_that_was_compacted_stays_what_it_is(
     """It is at the end of it, and lacks nothing: facades of it go on."""
     with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
         with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
-            _put(counts, 1)
-            _put(counts, 2)
-            _compact(counts)
+            put(counts, 1)
+            put(counts, 2)
+            seal_and_compact(counts)
             copy.poll()
             facade: Any = copy.read_only(include_stale=True)
-            _put(counts, 3)
+            put(counts, 3)
         with copy.promote() as promoted:
             assert promoted.restored.changelog_rows == 2
             assert facade.get("number") == 3
@@ -448,11 +209,11 @@ def test_a_copy_that_has_all_that_was_deleted_goes_on(
         ss.open_logged_store(root, "counts", 0, backend="memory") as counts,
         open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy,
     ):
-        _put(counts, 1)
+        put(counts, 1)
         copy.poll()
         facade: Any = copy.read_only(include_stale=True)
-        _trim(counts, snapshot=snapshot)
-        _put(counts, 2)
+        trim(counts, snapshot=snapshot)
+        put(counts, 2)
 
         assert copy.poll() == 2
         assert facade.get("number") == 2
@@ -463,10 +224,10 @@ def test_a_copy_is_not_behind_what_was_only_sealed(root: ss.StateRoot, tmp_path:
     """Nothing was compacted: it takes what it lacks as the store, and facades of it go on."""
     with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
         with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
-            _put(counts, 1)
+            put(counts, 1)
             copy.poll()
             facade: Any = copy.read_only(include_stale=True)
-            _put(counts, 2)
+            put(counts, 2)
             assert isinstance(counts.changelog, FileChangelog)
             counts.changelog.seal()
         with copy.promote() as promoted:
@@ -481,15 +242,8 @@ def test_a_copy_that_becomes_the_store_has_what_a_job_has_committed(
     """Also where the job has died behind its commit: the changelog is still to get it."""
     with open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy:
         with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
-            _put(counts, 1)
-        specification = root.store("counts").specification
-        row = {"key": b"number", "value": ss.int64.encode(2)}
-        change = pa.RecordBatch.from_pylist([row], change_schema(specification.kind))
-        staged = stage(root.path, specification, 3, "w", "t", [change], partition=0)
-        failpoints.arm("publish.committed", _die)
-        with pytest.raises(_Died):
-            publish(root, "counts", "w", [staged])
-        failpoints.disarm()
+            put(counts, 1)
+        commit_of_a_dead_job(root, 2)
         with copy.promote() as promoted:
             assert promoted.store.get("number") == 2
 
@@ -539,32 +293,3 @@ def test_a_promotion_that_is_refused_leaves_it_as_it_was(
     following.append(copy.is_following)
 
     assert following == [False, True, False]
-
-
-@pytest.mark.spec("STB-1")
-@pytest.mark.parametrize("snapshots", [0, 2])
-def test_a_gap_of_one_change_is_a_gap(root: ss.StateRoot, tmp_path: Path, snapshots: int) -> None:
-    """The changelog begins after the first change, or one after what the only whole snapshot has.
-
-    Mutants that were off by one went on from there, and the copy lacked the change for ever.
-    """
-    place = root.partition("counts", 0).snapshots
-    with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
-        assert isinstance(counts.changelog, FileChangelog)
-        for number in range(snapshots or 1):
-            counts.store.put(f"{number}", number)
-            counts.commit()
-            if snapshots:
-                counts.snapshot()
-        counts.changelog.seal()
-        counts.store.put("last", 9)
-        counts.commit()
-        assert counts.changelog.delete_before(counts.changelog.end_offset - 1) == (snapshots or 1)
-        if snapshots:
-            [data] = list_snapshots(place)[1].glob("*.arrow")
-            data.write_bytes(data.read_bytes()[:-9] + b"damage to")
-        with (
-            open_standby(root, "counts", 0, tmp_path / "copy", backend="sqlite") as copy,
-            pytest.raises(OffsetOutOfRangeError, match="and no valid snapshot in"),
-        ):
-            copy.poll()

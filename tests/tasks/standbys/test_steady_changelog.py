@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from copied_counts import seal_and_compact
 
 import statestores as ss
 from statestores.changelog import ChangelogReader, FileChangelog, compact
@@ -26,12 +27,6 @@ def counts(root: ss.StateRoot) -> Iterator[ss.LoggedStore[Any]]:
 def _put(counts: ss.LoggedStore[Any], number: int) -> None:
     counts.store.put("number", number)
     counts.commit({INPUT: number})
-
-
-def _compact(counts: ss.LoggedStore[Any]) -> None:
-    assert isinstance(counts.changelog, FileChangelog)
-    counts.changelog.seal()
-    compact(counts.changelog)
 
 
 def _steady(root: ss.StateRoot) -> SteadyChangelog:
@@ -70,7 +65,7 @@ def test_a_compaction_is_noticed_while_it_is_read(
     steady = _steady(root)
     frames = steady.read()
     found = [next(frames)]
-    _compact(counts)
+    seal_and_compact(counts)
     with pytest.raises(OffsetOutOfRangeError, match="compacted up to offset 4 while it was read"):
         found.extend(frames)
     steady.close()
