@@ -1,5 +1,9 @@
-"""A store of each kind in a few partitions with its reads, and an application of two instances."""
+"""A store of each kind in a few partitions with its reads, and an application of two instances.
 
+What the tests here import besides is in `kit`.
+"""
+
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +40,10 @@ from statestores.tasks import TaskId, TaskManager
 
 if TYPE_CHECKING:
     from threading import Barrier
+
+KIT = str(Path(__file__).parent / "kit")
+if KIT not in sys.path:
+    sys.path.insert(0, KIT)
 
 PARTITIONS = 3
 

@@ -1,26 +1,24 @@
 """Records of instances in a directory: what is read, what is refused, and what disks do to them."""
 
 import json
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from known_instances import ONE, TWO, Clock
 
-from statestores.errors import StorageError
-from statestores.query.metadata import Host, InstanceMetadata, LeaseMembership, leases
+from statestores.errors import (
+    InvalidArgumentError,
+    StorageError,
+)
+from statestores.query.metadata import (
+    InstanceMetadata,
+    LeaseMembership,
+    leases,
+)
 from statestores.query.metadata.signs_of_life import SignsOfLife
-
-ONE = InstanceMetadata(instance="one", host=Host("127.0.0.1", 7001))
-TWO = InstanceMetadata(instance="two", host=Host("127.0.0.1", 7002))
-
-
-class Clock:
-    """A monotonic clock that goes by hand."""
-
-    seconds = 100.0
-
-    def __call__(self) -> float:
-        """Return the time."""
-        return self.seconds
+from statestores_conformance.many_cases import for_each
 
 
 @pytest.mark.spec("SRV-3")
@@ -141,3 +139,141 @@ def test_a_record_that_goes_while_it_is_read_is_that_of_nobody(
     monkeypatch.setattr(leases, "read_fields", lambda file: None)
 
     assert members.instances() == {}
+
+
+@for_each("lease_ms", [0, -1, 1.5, True])
+def test_a_lease_is_at_least_a_millisecond(lease_ms: Any, tmp_path: Path) -> None:
+    """With none, nobody would ever be there."""
+    with pytest.raises(InvalidArgumentError, match="lease_ms"):
+        LeaseMembership(tmp_path, lease_ms=lease_ms)
+
+
+@pytest.mark.spec("SRV-3")
+def test_a_lease_is_over_once_it_has_passed() -> None:
+    """To the millisecond: whose lease ends now is dead, and silent a moment after the last one."""
+    clock = Clock()
+    clock.seconds = 0.0
+    seen = SignsOfLife(lease_ms=1, clock=clock)
+    seen.see(7, ONE)
+    told = []
+    for clock.seconds in (0.0009, 0.001, 0.003, 0.003001):
+        told.append((sorted(seen.alive()), seen.silent(3)))
+
+    assert told == [(["one"], {}), ([], {}), ([], {}), ([], {"one": 7})]
+
+
+@pytest.mark.spec("SRV-3")
+def test_an_instance_that_begins_anew_gives_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first beats are others than those before it died, and each one is another.
+
+    A mutant counted from 1 again, so a reader saw the beat that it knew: dead for as long as that.
+    """
+    now_ns = 1_700_000_000_000_000_000
+    monkeypatch.setattr(time, "time_ns", lambda: now_ns)
+    before = SignsOfLife()
+    beats = [before.next_beat("one") for _ in range(3)]
+    now_ns += 1_000_000_000
+    again = SignsOfLife()
+    beats += [again.next_beat("one") for _ in range(3)]
+
+    assert beats == sorted(set(beats))
+
+
+@pytest.mark.spec("SRV-3")
+def test_a_lease_ends_without_signs_of_life(tmp_path: Path) -> None:
+    """Each looks with a clock of its own: those of machines need not agree."""
+    clock = Clock()
+    writer, reader = LeaseMembership(tmp_path), LeaseMembership(tmp_path, clock=clock)
+    writer.publish(ONE)
+    writer.publish(TWO)
+    assert set(reader.instances()) == {"one", "two"}
+    clock.seconds += 4.9
+    writer.publish(TWO)
+    assert set(reader.instances()) == {"one", "two"}
+    clock.seconds += 0.2
+
+    assert reader.instances() == {"two": TWO}
+
+    writer.publish(ONE)
+    assert set(reader.instances()) == {"one", "two"}
+    writer.leave("two")
+    writer.leave("two")
+    assert set(reader.instances()) == {"one"}
+
+
+@pytest.mark.spec("SRV-3")
+def test_records_of_the_dead_are_removed_after_a_hundred_leases(tmp_path: Path) -> None:
+    """By whoever publishes; each process that had ever served left a file for ever.
+
+    One that was stopped for so long, and goes on, is there again.
+    """
+    clock = Clock()
+    dead, alive = LeaseMembership(tmp_path), LeaseMembership(tmp_path, clock=clock)
+    dead.publish(ONE)
+    records = tmp_path / "@serving"
+    (records / ".one.json.tmp").write_text("torn")
+    for _ in range(100):
+        alive.publish(TWO)
+        clock.seconds += 5
+    kept = sorted(file.name for file in records.iterdir())
+    clock.seconds += 5
+    alive.publish(TWO)
+    clock.seconds += 5
+    alive.publish(TWO)
+    left = sorted(file.name for file in records.iterdir())
+    dead.publish(ONE)
+
+    assert kept == [".one.json.tmp", "one.json", "two.json"]
+    assert left == ["two.json"]
+    assert set(alive.instances()) == {"one", "two"}
+
+
+@pytest.mark.spec("SRV-3")
+def test_a_record_that_changes_while_it_is_removed_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was looked at, then published anew, and then removed.
+
+    With it went the file in which its instance was writing the next one, whose publishing failed.
+    """
+    clock = Clock()
+    slow, alive = LeaseMembership(tmp_path), LeaseMembership(tmp_path, clock=clock)
+    slow.publish(ONE)
+    alive.publish(TWO)
+    clock.seconds += 1_000
+    looked = alive.instances
+
+    def look() -> object:
+        found = looked()
+        slow.publish(ONE)
+        (tmp_path / "@serving" / ".one.json.tmp").write_text("the next one")
+        return found
+
+    monkeypatch.setattr(alive, "instances", look)
+    alive.publish(TWO)
+    monkeypatch.undo()
+
+    assert set(alive.instances()) == {"one", "two"}
+    left = {file.name for file in (tmp_path / "@serving").iterdir()}
+    assert left == {".one.json.tmp", "one.json", "two.json"}
+
+
+@pytest.mark.spec("SRV-3")
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"beat": 1, "record": {}}', "\x00" * 10])
+def test_a_record_that_cannot_be_read_hides_no_other(tmp_path: Path, text: str) -> None:
+    """One bad file does not take an application's queries down."""
+    members = LeaseMembership(tmp_path)
+    members.publish(ONE)
+    (tmp_path / "@serving" / "bad.json").write_text(text)
+    (tmp_path / "@serving" / "someone-else.json").write_text(
+        (tmp_path / "@serving" / "one.json").read_text()
+    )
+
+    assert members.instances() == {"one": ONE}
+
+
+@for_each("name", ["", "../x", ".hidden", "a/b", "x" * 201])
+def test_a_name_that_is_no_file_is_refused(tmp_path: Path, name: str) -> None:
+    """An instance does not choose where its record lies."""
+    with pytest.raises(InvalidArgumentError):
+        LeaseMembership(tmp_path).publish(InstanceMetadata(instance=name))

@@ -3,20 +3,26 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from threading import Event, Thread
 
 import pytest
+from known_instances import ONE, TWO, instance
 
-from statestores.errors import InvalidStateStoreError, StorageError
+from statestores.errors import (
+    InvalidStateStoreError,
+    StorageError,
+)
 from statestores.query.metadata import (
     ApplicationMetadata,
     Host,
     InstanceMetadata,
+    LeaseMembership,
     MetadataWatch,
+    Role,
     StaticMembership,
 )
 
-ONE = InstanceMetadata(instance="one", host=Host("127.0.0.1", 7001))
 _PATIENCE_SECONDS = 30.0
 
 
@@ -147,3 +153,121 @@ def test_a_listed_host_that_answers_with_damage_is_no_host_that_is_not_there() -
     assert StaticMembership(["h:1"], ask).instances() == {}
     with pytest.raises(StorageError, match="its disk is broken"):
         StaticMembership(["h:1", "h:2"], ask).instances()
+
+
+@pytest.mark.spec("SRV-5")
+def test_listeners_are_told_of_changes_of_place_alone(tmp_path: Path) -> None:
+    """Lags change all the time, and are no news."""
+    members = LeaseMembership(tmp_path)
+    watch = MetadataWatch(members)
+    told: list[list[str]] = []
+    end = watch.listen(lambda known: told.append(sorted(known.instances)))
+    watch.look()
+    members.publish(ONE)
+    watch.look()
+    members.publish(instance("one", 7001, p0=(Role.ACTIVE, 0), p1=(Role.STANDBY, 31)))
+    watch.look()
+    members.publish(instance("one", 7001, p0=(Role.ACTIVE, 0), p1=(Role.ACTIVE, 0)))
+    watch.look()
+    end()
+    members.leave("one")
+    watch.look()
+
+    assert told == [[], ["one"], ["one"]]
+
+
+@pytest.mark.spec("SRV-5")
+def test_a_listener_that_fails_keeps_nobody_from_the_news(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged, and the watch goes on."""
+    members = LeaseMembership(tmp_path)
+    watch = MetadataWatch(members)
+    told: list[int] = []
+
+    def failing(known: ApplicationMetadata) -> None:
+        raise ZeroDivisionError
+
+    watch.listen(failing)
+    watch.listen(lambda known: told.append(len(known.instances)))
+    watch.look()
+    members.publish(ONE)
+    watch.look()
+
+    assert told == [0, 1]
+    assert "a listener of metadata failed" in caplog.text
+
+
+class _SlowMembers:
+    """What two looks find: the first is held up until the second is over."""
+
+    def __init__(self) -> None:
+        self.is_asked, self.may_go_on = Event(), Event()
+        self._asked = 0
+
+    def publish(self, instance: InstanceMetadata) -> None:
+        """Say nothing."""
+
+    def leave(self, instance: str) -> None:
+        """Say nothing."""
+
+    def instances(self) -> dict[str, InstanceMetadata]:
+        """Return one instance, late; after that both."""
+        self._asked += 1
+        if self._asked > 1:
+            return {"one": ONE, "two": TWO}
+        self.is_asked.set()
+        self.may_go_on.wait(30)
+        return {"one": ONE}
+
+
+@pytest.mark.spec("SRV-5")
+def test_a_late_look_takes_nothing_back() -> None:
+    """A query that looked for a successor was given, at times, the dead instance again.
+
+    Whoever retries a query looks, beside the thread that always does. A look that was slow to find
+    out put what it had found over what a later one had, and told listeners so: they heard of
+    instances, then of their absence, in the wrong order.
+    """
+    members = _SlowMembers()
+    watch = MetadataWatch(members)
+    told: list[list[str]] = []
+    watch.listen(lambda known: told.append(sorted(known.instances)))
+    slow = Thread(target=watch.look)
+    slow.start()
+    members.is_asked.wait(30)
+    watch.look()
+    members.may_go_on.set()
+    slow.join()
+
+    assert sorted(watch.now.instances) == ["one", "two"]
+    assert told == [["one", "two"]]
+
+
+@pytest.mark.spec("SRV-5")
+def test_news_are_told_in_order_also_by_a_listener_that_looks(tmp_path: Path) -> None:
+    """One that looks itself, or ends the watch, is told everything, and waits for nobody.
+
+    It is told by the watch's own thread: nobody else looks.
+    """
+    members = LeaseMembership(tmp_path)
+    watch = MetadataWatch(members, interval_s=0.001)
+    told: list[list[str]] = []
+    is_told = Event()
+
+    def looking(known: ApplicationMetadata) -> None:
+        told.append(sorted(known.instances))
+        if len(told) == 1:
+            members.publish(ONE)
+            watch.look()
+            told.append(["told"])
+        else:
+            watch.close()
+            is_told.set()
+
+    watch.listen(looking)
+    watch.start()
+    is_told.wait(30)
+    watch.close()
+
+    assert told == [[], ["told"], ["one"]]
