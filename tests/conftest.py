@@ -66,7 +66,7 @@ One worker runs the others, in the one session that is warmed up."""
 
 _CRASH = ("tests/faults/", "Crash", "kill")
 _NOT_QUICK = (
-    "tests/arrow/restoring/test_bulk_restore.py",
+    "tests/arrow/restoring/test_bulk_restore",
     "tests/arrow/restoring/test_folded_restore.py",
     "tests/arrow/restoring/test_restore.py",
     "tests/arrow/restoring/test_waiting_changes.py",

@@ -1,7 +1,8 @@
-"""Stores on every backend, and content to put into them."""
+"""Stores on every backend, content to put into them, and the modules in `kit`."""
 
 import os
 import random
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,6 +28,10 @@ from statestores.spi import (
     Versioned,
     VersionedStore,
 )
+
+KIT = str(Path(__file__).parent / "kit")
+if KIT not in sys.path:
+    sys.path.insert(0, KIT)
 
 COUNTS = KeyValue("counts")
 RATES = Versioned("rates", history_retention_ms=1_000)
