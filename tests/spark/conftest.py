@@ -14,6 +14,8 @@ from statestores.spark import ensure_java
 # What programs that the tests start import as well.
 sys.path.append(str(Path(__file__).parent / "kit"))
 
+from rated_orders import HISTORY, ORDERS, add_versions  # after the path to it
+
 _PLANNER = str(Path(__file__).parent / "kit" / "planner")
 
 Rows = list[tuple[Any, ...]]
@@ -62,3 +64,16 @@ def rows_of() -> Callable[[DataFrame], Rows]:
         return sorted((tuple(row) for row in frame.collect()), key=repr)
 
     return collect
+
+
+@pytest.fixture
+def rates(tmp_path: Path) -> Path:
+    """A state root with rates that change."""
+    add_versions(tmp_path / "state", HISTORY)
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def orders(spark: SparkSession) -> DataFrame:
+    """The orders to join with them as a batch, in several partitions."""
+    return spark.createDataFrame(ORDERS, "key string, time_ms long").repartition(3)

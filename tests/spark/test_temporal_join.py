@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-from bisect import bisect_right
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from rated_orders import (
+    HISTORY,
+    ORDERS,
+    RATES,
+    Row,
+    RowsOf,
+    add_versions,
+    expected,
+    with_milliseconds,
+)
 from store_streams import run
 
 import statestores as ss
@@ -36,225 +44,41 @@ from statestores.spark.temporal import frame as temporal_join_frame
 from statestores.spark.temporal.pins import TablePins, table_ends
 from statestores.storage import Found, Outcome
 
-RATES = ss.Versioned("rates", history_retention_ms=1_000_000, key=ss.utf8, value=ss.float64)
-HISTORY = [
-    ("EUR", 1.0, 1_000),
-    ("EUR", 1.1, 2_000),
-    ("EUR", None, 3_000),
-    ("EUR", 1.3, 4_000),
-    ("日本", 0.5, 1_500),
-    ("", 7.0, 0),
-]
-ORDERS: list[tuple[str | None, int | None]] = [
-    ("EUR", 999),
-    ("EUR", 1_000),
-    ("EUR", 1_999),
-    ("EUR", 3_500),
-    ("EUR", 900_000),
-    ("日本", 1_600),
-    ("", 0),
-    ("USD", 5_000),
-    (None, 5_000),
-    ("EUR", None),
-]
-
-RowsOf = Callable[[DataFrame], list[tuple[Any, ...]]]
-Row = tuple[str | None, int | None, float | None, int | None]
-
-
-def add_versions(
-    state: Path | str, versions: list[tuple[str, float | None, int]], engines: Path | None = None
-) -> None:
-    """Put versions into the store, as its owner; in an object store with *engines* elsewhere."""
-    root = ss.StateRoot.create(state)
-    root.add_store(RATES, partitions=3)
-    batch = [[each for each in versions if _partition(each[0]) == number] for number in range(3)]
-    for number, own in enumerate(batch):
-        directory = None if engines is None else engines / str(number)
-        with ss.open_logged_store(
-            root, "rates", number, directory=directory, backend="memory"
-        ) as store:
-            for key, value, time_ms in own:
-                store.store.put(key, value, time_ms)
-            store.commit()
-
-
-def _partition(key: str) -> int:
-    from statestores.partitioning import murmur2_partitioner  # noqa: PLC0415  # of one function
-
-    return murmur2_partitioner.partition(key.encode(), 3)
-
-
-def expected(history: list[tuple[str, float | None, int]], max_age_ms: int = 1 << 62) -> list[Row]:
-    """Join the orders in plain Python."""
-    rows: list[Row] = []
-    for key, time_ms in ORDERS:
-        own = sorted((start, value) for name, value, start in history if name == key)
-        place = -1 if time_ms is None else bisect_right([start for start, _ in own], time_ms) - 1
-        start, value = own[place] if place >= 0 else (None, None)
-        if value is None or (time_ms or 0) - (start or 0) > max_age_ms:
-            start, value = None, None
-        rows.append((key, time_ms, value, start))
-    return sorted(rows, key=repr)
-
-
-@pytest.fixture
-def state(tmp_path: Path) -> Path:
-    """A state root with the history."""
-    add_versions(tmp_path / "state", HISTORY)
-    return tmp_path / "state"
-
-
-@pytest.fixture
-def orders(spark: SparkSession) -> DataFrame:
-    """The orders as a batch, in several partitions."""
-    return spark.createDataFrame(ORDERS, "key string, time_ms long").repartition(3)
-
-
-def with_milliseconds(joined: DataFrame) -> DataFrame:
-    """Return the joined rows with the start as a number."""
-    return joined.selectExpr("key", "time_ms", "value", "unix_millis(valid_from)")
-
 
 def test_a_batch_is_joined_as_in_plain_python(
-    orders: DataFrame, state: Path, tmp_path: Path, rows_of: RowsOf
+    orders: DataFrame, rates: Path, tmp_path: Path, rows_of: RowsOf
 ) -> None:
     """Left and inner, with an age or without; null keys and times find nothing."""
     joined = temporal_join(
-        orders, state, on="key", at="time_ms", local_directory=tmp_path / "local"
+        orders, rates, on="key", at="time_ms", local_directory=tmp_path / "local"
     )
 
     assert joined.columns == ["key", "time_ms", "value", "valid_from"]
     assert rows_of(with_milliseconds(joined)) == expected(HISTORY)
     shutil.rmtree(tmp_path / "local")
     assert joined.count() == len(ORDERS)
-    young = temporal_join(orders, state, on="key", at="time_ms", how="inner", max_age_ms=500)
+    young = temporal_join(orders, rates, on="key", at="time_ms", how="inner", max_age_ms=500)
     found = [row for row in expected(HISTORY, 500) if row[2] is not None]
     assert rows_of(with_milliseconds(young)) == found
 
 
-def test_a_name_that_differs_in_case_only_is_taken(orders: DataFrame, state: Path) -> None:
-    """Spark could not tell the new column from the one that was there: AMBIGUOUS_REFERENCE."""
-    for names in ({"value_name": "KEY"}, {"value_name": "v", "valid_from_name": "V"}):
-        with pytest.raises(InvalidArgumentError, match="is there already"):
-            temporal_join(orders, state, on="key", at="time_ms", **names)  # type: ignore[arg-type]
-
-
-def test_columns_are_found_as_spark_finds_them(
-    spark: SparkSession, orders: DataFrame, state: Path, rows_of: RowsOf
-) -> None:
-    """A join ``on="KEY"`` of a frame with a column ``key`` had "0 columns 'KEY'".
-
-    To Spark these are one column, unless its session minds case, or there is one of exactly that
-    name.
-    """
-    join: dict[str, Any] = {"on": "KEY", "at": "TIME_MS"}
-    joined = temporal_join(orders, state, **join)
-
-    assert joined.columns == ["key", "time_ms", "value", "valid_from"]
-    assert rows_of(with_milliseconds(joined)) == expected(HISTORY)
-    both = orders.selectExpr("'nobody' AS key", "key AS KEY", "time_ms")
-    assert {row.value for row in temporal_join(both, state, **join).collect()} > {1.0, 1.3}
-    for name in ("keys", "Key"):
-        with pytest.raises(InvalidArgumentError, match=f"has 0 columns '{name}', expected one"):
-            temporal_join(both, state, on=name, at="time_ms")
-    spark.conf.set("spark.sql.caseSensitive", "true")
-    try:
-        with pytest.raises(InvalidArgumentError, match="has 0 columns 'KEY', expected one"):
-            temporal_join(orders, state, **join)
-    finally:
-        spark.conf.unset("spark.sql.caseSensitive")
-
-
-def test_times_may_be_timestamps_and_columns_are_named(
-    spark: SparkSession, state: Path, rows_of: RowsOf
-) -> None:
-    """Of any zone; the columns that were there stay as they were."""
-    orders = spark.createDataFrame(ORDERS, "k string, ms long").selectExpr(
-        "array(k) AS keys", "k", "timestamp_millis(ms) AS at", "timestamp_ntz'2024-01-01' AS ntz"
-    )
-    joined = temporal_join(
-        orders, state, "rates", on="k", at="at", value_name="rate", valid_from_name="since"
-    )
-    rows = joined.selectExpr("k", "unix_millis(at)", "rate", "unix_millis(since)")
-
-    assert joined.columns == ["keys", "k", "at", "ntz", "rate", "since"]
-    assert rows_of(rows) == expected(HISTORY)
-    assert joined.where("keys[0] = k AND ntz = '2024-01-01'").count() == len(ORDERS) - 1
-
-
-def test_times_without_a_zone_are_in_that_of_the_session(spark: SparkSession, state: Path) -> None:
-    """As wherever Spark compares them with instants; they were taken as UTC, hours off."""
-    add_versions(state, [("EUR", 9.0, 900_000)])
-    zone = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "Europe/Oslo")
-    try:
-        orders = spark.sql(
-            "SELECT 'EUR' AS k, timestamp_ntz'1970-01-01 01:00:04' AS sold_at"
-            " UNION ALL SELECT 'EUR', timestamp_ntz'1970-01-01 00:00:04'"
-        )
-        joined = temporal_join(orders, state, on="k", at="sold_at")
-        found = {(str(row["sold_at"]), row["value"]) for row in joined.collect()}
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", str(zone))
-
-    assert joined.columns == ["k", "sold_at", "value", "valid_from"]
-    assert joined.schema["sold_at"] == orders.schema["sold_at"]
-    assert found == {("1970-01-01 01:00:04", 1.3), ("1970-01-01 00:00:04", None)}
-
-
-def test_a_column_may_have_a_dot_in_its_name(spark: SparkSession, state: Path) -> None:
-    """As columns of files with a header have; PySpark took it for a field of a struct.
-
-    Most such DataFrames failed with an error of Spark's that the caller could not help, and so did
-    those with a backtick, or a NUL. The struct here has a field that the dotted name finds.
-    """
-    orders = spark.sql(
-        "SELECT named_struct('key', 'wrong') AS order, 'EUR' AS `order.key`, 'x' AS `a``b`, "
-        "timestamp_ntz'1970-01-01 00:00:04' AS `sold.at`"
-    )
-    joined = temporal_join(orders, state, on="order.key", at="sold.at", value_name="the.rate")
-
-    assert joined.columns == [*orders.columns, "the.rate", "valid_from"]
-    assert joined.drop("valid_from").collect() == [(*orders.collect()[0], 1.3)]
-    ended = spark.createDataFrame([("EUR", 4_000)], "key string, time_ms long").toDF("k\0", "t")
-    joined = temporal_join(ended, state, on="k\0", at="t").drop("valid_from")
-    assert joined.collect() == [("EUR", 4_000, 1.3)]
-
-
-def test_columns_may_share_a_name(spark: SparkSession, state: Path) -> None:
-    """As those of a join do, and to Spark ``Key`` and ``key``; one may be called ``*``.
-
-    Such DataFrames failed with an error of Spark's about a reference that is ambiguous, though the
-    columns to join on were not.
-    """
-    orders = spark.sql("SELECT 'EUR', timestamp_ntz'1970-01-01 00:00:04', 'a', 'b', 'c', 'd', 'e'")
-    orders = orders.toDF("k", "t", "id", "id", "Key", "key", "*")
-    joined = temporal_join(orders, state, on="k", at="t", value_name="rate")
-
-    assert joined.columns == [*orders.columns, "rate", "valid_from"]
-    assert [tuple(row)[:-1] for row in joined.collect()] == [(*orders.collect()[0], 1.3)]
-    with pytest.raises(InvalidArgumentError, match="has 2 columns 'id', expected one"):
-        temporal_join(orders, state, on="id", at="t", value_name="rate")
-
-
-def test_a_batch_sees_the_table_as_it_was(orders: DataFrame, state: Path, rows_of: RowsOf) -> None:
+def test_a_batch_sees_the_table_as_it_was(orders: DataFrame, rates: Path, rows_of: RowsOf) -> None:
     """When the join was made, however often it is computed."""
-    joined = temporal_join(orders, state, on="key", at="time_ms")
-    add_versions(state, [("EUR", 9.0, 5_000)])
+    joined = temporal_join(orders, rates, on="key", at="time_ms")
+    add_versions(rates, [("EUR", 9.0, 5_000)])
 
     assert rows_of(with_milliseconds(joined)) == expected(HISTORY)
-    later = temporal_join(orders, state, on="key", at="time_ms")
+    later = temporal_join(orders, rates, on="key", at="time_ms")
     assert rows_of(with_milliseconds(later)) == expected([*HISTORY, ("EUR", 9.0, 5_000)])
 
 
 @pytest.mark.spec("OBJ-42")
 def test_in_memory_and_on_disk_are_alike(
-    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+    rates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     """Also outside of the retention, in all partitions, with several batches; in objects, too."""
     old = ("EUR", 3.0, 2_000_000)
-    add_versions(state, [old])
+    add_versions(rates, [old])
     url = f"memory://joined/{tmp_path.name}"
     add_versions(url, [*HISTORY, old], tmp_path / "engines")
     # Of EUR, what was valid before the horizon at 1,000,000 is out of the retention.
@@ -265,7 +89,7 @@ def test_in_memory_and_on_disk_are_alike(
         ("EUR", 3_000_000, 3.0, 2_000_000),
     ]
     unknown: list[Row] = [(k, t, None, None) for k, t in ORDERS if k == "EUR"]
-    for root in (GivenRoot(state), GivenRoot(url)):
+    for root in (GivenRoot(rates), GivenRoot(url)):
         for rows_worth in (0, 1_000_000):
             with subtests.test(root=root, rows_worth=rows_worth):
                 monkeypatch.setattr(temporal_join_frame, "_ROWS_WORTH", rows_worth)
@@ -306,7 +130,7 @@ def joined_without_spark(root: GivenRoot, local: Path) -> list[Row]:
 
 @pytest.mark.spec("OBJ-42", "RSH-19")
 def test_what_a_micro_batch_has_pinned_stays(
-    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+    rates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     """Whichever task asks, and however the table has grown; of the last two micro-batches.
 
@@ -315,7 +139,7 @@ def test_what_a_micro_batch_has_pinned_stays(
     """
     url = f"memory://pinned/{tmp_path.name}"
     add_versions(url, HISTORY, tmp_path / "engines")
-    for root, engines in ((GivenRoot(state), None), (GivenRoot(url), tmp_path / "engines")):
+    for root, engines in ((GivenRoot(rates), None), (GivenRoot(url), tmp_path / "engines")):
         with subtests.test(root=root):
             pins = TablePins(root=root, specification=RATES, partitions=3, planned={})
             first = pins.pinned("query", 0)
@@ -332,7 +156,7 @@ def test_what_a_micro_batch_has_pinned_stays(
                 other.pinned("query", 2)
     with subtests.test("damaged, and not answered"), monkeypatch.context() as patch:
         refuse_pins(GivenRoot(url), patch)
-    for root in (GivenRoot(state), GivenRoot(url)):
+    for root in (GivenRoot(rates), GivenRoot(url)):
         with subtests.test("resharded", root=root):
             check_resharded(root, CopyOptions(directory=str(tmp_path / "copies"), backend="sqlite"))
 
@@ -403,7 +227,7 @@ def give(directory: Path, number: int) -> None:
 
 
 def test_a_stream_sees_the_table_grow_and_repeats_what_it_saw(
-    spark: SparkSession, state: Path, tmp_path: Path
+    spark: SparkSession, rates: Path, tmp_path: Path
 ) -> None:
     """Each micro-batch is pinned when it begins; one that comes again, to what it saw."""
     files, local = tmp_path / "orders", tmp_path / "local"
@@ -413,14 +237,14 @@ def test_a_stream_sees_the_table_grow_and_repeats_what_it_saw(
     def sink(frame: DataFrame, number: int) -> None:
         rows = with_milliseconds(frame).collect()
         seen.append((number, sorted((tuple(row) for row in rows), key=repr)))
-        add_versions(state, [added[len(seen) - 1]])  # also before it comes again
+        add_versions(rates, [added[len(seen) - 1]])  # also before it comes again
         if len(seen) == 2:
             raise OSError("the sink is full")
 
     for life in range(3):
         give(files, life)
         stream = spark.readStream.schema("key string, time_ms long").json(str(files))
-        joined = temporal_join(stream, state, on="key", at="time_ms", local_directory=local)
+        joined = temporal_join(stream, rates, on="key", at="time_ms", local_directory=local)
         writer = joined.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
         query = writer.foreachBatch(sink).trigger(availableNow=True).start()
         if life == 1:
@@ -433,16 +257,16 @@ def test_a_stream_sees_the_table_grow_and_repeats_what_it_saw(
     assert seen[0][1] == expected(HISTORY)
     assert seen[1][1] == seen[2][1] == expected([*HISTORY, added[0]])
     assert seen[3][1] == expected([*HISTORY, *added[:3]])
-    pins = [name.partition("/")[2] for name in pinned_of(GivenRoot(state))]
+    pins = [name.partition("/")[2] for name in pinned_of(GivenRoot(rates))]
     assert pins == ["rates-1", "rates-2"]
 
 
 def test_what_cannot_be_joined_is_refused_at_once(
-    spark: SparkSession, orders: DataFrame, state: Path, tmp_path: Path
+    spark: SparkSession, orders: DataFrame, rates: Path, tmp_path: Path
 ) -> None:
     """With the column, and what it should be."""
     counts = ss.KeyValue("counts", key=ss.utf8)
-    ss.StateRoot.open(state).add_store(counts, partitions=1)
+    ss.StateRoot.open(rates).add_store(counts, partitions=1)
     renamed = orders.withColumnRenamed("time_ms", "value")
     numbers = orders.selectExpr("time_ms AS key", "time_ms")
     wrong: list[tuple[DataFrame, dict[str, Any], str]] = [
@@ -457,9 +281,9 @@ def test_what_cannot_be_joined_is_refused_at_once(
     for frame, options, reason in wrong:
         with pytest.raises(InvalidArgumentError, match=reason):
             temporal_join(
-                frame, state, **{"store": "rates", "on": "key", "at": "time_ms", **options}
+                frame, rates, **{"store": "rates", "on": "key", "at": "time_ms", **options}
             )
     with pytest.raises(StoreNotFoundError, match="no store 'rate'; it has: counts, rates"):
-        temporal_join(orders, state, "rate", on="key", at="time_ms")
+        temporal_join(orders, rates, "rate", on="key", at="time_ms")
     with pytest.raises(StoreNotFoundError, match="no state root"):
         temporal_join(orders, tmp_path / "nothing", on="key", at="time_ms")

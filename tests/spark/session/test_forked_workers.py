@@ -20,7 +20,8 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark_threads_worker import PlannedByUse, told_by_tasks
 
-KIT = Path(__file__).parents[1] / "kit"
+KIT = Path(__file__).parent / "kit"
+DRIVERS = Path(__file__).parents[1] / "kit"
 
 _DRIVERS = ["RocksDB", "LevelDB", "obstore"]
 _DONE = dict.fromkeys(_DRIVERS, "done")
@@ -159,7 +160,7 @@ def test_a_pool_of_a_driver_is_told_or_reads_what_is_there(tmp_path: Path) -> No
     What was asked of it hung: RocksDB as it was closed, and each request to an object store.
     """
     done = subprocess.run(
-        [sys.executable, str(KIT / "forking_driver.py"), str(tmp_path / "state")],
+        [sys.executable, str(DRIVERS / "forking_driver.py"), str(tmp_path / "state")],
         capture_output=True,
         text=True,
         timeout=_PATIENCE_SECONDS * 4,

@@ -1,0 +1,8 @@
+"""What the tests of chains import, and drive without Spark: the modules in `kit`."""
+
+import sys
+from pathlib import Path
+
+KIT = str(Path(__file__).parent / "kit")
+if KIT not in sys.path:
+    sys.path.append(KIT)
