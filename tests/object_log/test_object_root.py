@@ -1,7 +1,5 @@
 """State roots in object stores: the same stores, opened anywhere, and refused by name elsewhere."""
 
-import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,35 +7,20 @@ from typing import Any
 
 import pytest
 from command_line import invoke
+from counted_words import INPUT, Counts, put
 
 import statestores as ss
 from statestores.errors import (
     CapabilityNotSupportedError,
     FencedError,
     InvalidArgumentError,
-    InvalidOptionError,
-    InvalidTypeError,
-    MissingDriverError,
     StateStoreError,
     StoreCorruptedError,
     StoreMismatchError,
     StoreNotFoundError,
 )
-from statestores.logged_store import LoggedStore
 from statestores.object_log import ObjectLog
-from statestores.storage import Found, StorageUrl, open_storage
-from statestores.verification import Status, verify
-from statestores_conformance.many_cases import for_each
-
-INPUT = ss.TopicPartition("words", 0)
-Counts = LoggedStore[ss.KeyValueStore[str, int]]
-
-
-def put(counts: Counts, *rows: tuple[str, int]) -> None:
-    """Put *rows*, and commit each with its number as the position."""
-    for key, value in rows:
-        counts.store.put(key, value)
-        counts.commit({INPUT: value})
+from statestores.storage import open_storage
 
 
 @pytest.mark.spec("LGS-15", "LGS-6")
@@ -290,165 +273,8 @@ def test_what_is_not_there_yet_is_refused_by_name(
     assert "docs/object-stores.md" in outcome.stderr
 
 
-@pytest.mark.spec("OBJ-13", "OBJ-15")
-def test_the_command_compacts(root: ss.StateRoot, url: str, tmp_path: Path) -> None:
-    """Beside the owner, who goes on."""
-    with ss.open_logged_store(
-        root, "counts", 0, directory=tmp_path / "a", backend="memory"
-    ) as counts:
-        put(counts, *(("a", number) for number in range(20)))
-        storage = open_storage(url)
-        storage.create("counts/segments/of-the-dead/0", b"nothing")
-        outcome = invoke("compact", url, "--json")
-        assert json.loads(outcome.stdout)["changes_after"] == 1
-        assert invoke("compact", url, "--drop-covered").exit_code != 0
-        names = [each.name for each in storage.list("counts/")]
-        assert len([name for name in names if "/own/" in name or "/root/" in name]) == 0
-        assert len([name for name in names if "/segments/" in name]) == 1
-        put(counts, ("b", 20))
-    with ss.open_logged_store(
-        root, "counts", 0, directory=tmp_path / "b", backend="memory"
-    ) as counts:
-        assert dict(counts.store.range()) == {"a": 19, "b": 20}
-
-
-def test_the_commands_that_look_into_changelogs(
-    root: ss.StateRoot, url: str, tmp_path: Path
-) -> None:
-    """What there is of each partition, and every change with its offset, beside the owner."""
-
-    def run(*arguments: str) -> Any:
-        outcome = invoke(*arguments, "--json")
-        assert outcome.exit_code == 0, outcome.stderr
-        return [json.loads(line) for line in outcome.stdout.replace("\n  ", "").splitlines()]
-
-    root.add_store(ss.KeyValue("other"), partitions=1)
-    with ss.open_logged_store(
-        root, "counts", 1, directory=tmp_path / "a", backend="memory"
-    ) as counts:
-        put(counts, ("a", 1), ("b", 2))
-        root.object_log("counts").fold()
-        put(counts, ("a", 3))
-        changes = run("changelog", url, "--store", "counts", "--partition", "1")
-        assert [(row["offset"], row["key"], row["value"]) for row in changes] == [
-            (0, "a", 1),
-            (1, "b", 2),
-            (2, "a", 3),
-        ]
-        assert run("changelog", url, "--store", "other") == []
-        outcome = invoke("info", url, "--json")
-        partitions = json.loads(outcome.stdout)["partitions"]
-        said = [(row["store"], row["end_offset"], row["owned"]) for row in partitions]
-        assert said == [("counts", 0, False), ("counts", 3, True), ("other", 0, False)]
-        assert (partitions[1]["entries"], partitions[1]["segments"]) == (1, 1)
-        assert "counts\t1\t3\ttrue" in invoke("info", url).stdout
-        assert invoke("changelog", url, "--partition", "7").exit_code != 0
-
-
-@pytest.mark.spec("OBJ-21")
-@for_each(
-    "url",
-    [
-        "s3://key:secret@bucket/root",
-        "s3://bucket/root?sig=secret",
-        "s3:///root",
-        "s3://bucket/../secret",
-        "gs://bucket/a b/secret",
-        "http://bucket/secret",
-        "file:///tmp/secret",
-    ],
-)
-def test_urls_that_are_none(url: str) -> None:
-    """What may be a secret is not repeated."""
-    with pytest.raises(InvalidArgumentError) as refused:
-        StorageUrl.parse(url)
-    assert "secret" not in str(refused.value)
-
-
-@pytest.mark.spec("OBJ-21")
-def test_options_that_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are refused by name, and their values are not repeated."""
-    cases: list[tuple[Any, type[Exception]]] = [
-        ({"bogus": "secret"}, InvalidOptionError),
-        ({"client_options": "secret"}, InvalidOptionError),
-        ({"client_options": {"bogus": "secret"}}, InvalidOptionError),
-        ({"access_key_id": ["secret"]}, InvalidOptionError),
-        ({1: "secret"}, InvalidTypeError),
-        ("secret", InvalidTypeError),
-    ]
-    for options, error in cases:
-        with pytest.raises(error) as refused:
-            open_storage("s3://bucket/root", options)
-        assert "secret" not in str(refused.value)
-        assert refused.value.__cause__ is None
-    storage = open_storage(
-        "s3://bucket/root", {"access_key_id": "id", "secret_access_key": "secret"}
-    )
-    assert repr(storage) == "ObstoreStorage('s3://bucket/root')"
-    for url, options in (
-        ("gs://bucket/root", {"skip_signature": True}),
-        ("az://container/root", {"account_name": "me", "skip_signature": True}),
-    ):
-        assert repr(open_storage(url, options)) == f"ObstoreStorage({url!r})"
-    for text in ("s3://bucket/root", "s3:/bucket/root/", "S3://bucket/root"):
-        assert str(StorageUrl.parse(text)) == "s3://bucket/root"
-    monkeypatch.setitem(os.sys.modules, "obstore", None)  # type: ignore[attr-defined]
-    monkeypatch.delitem(os.sys.modules, "statestores.storage.obstore_driver")  # type: ignore[attr-defined]
-    with pytest.raises(MissingDriverError, match=r"statestores\[object-store\]"):
-        open_storage("s3://bucket/root")
-
-
 def test_a_log_is_made_once(log: ObjectLog) -> None:
     """Making it again changes nothing."""
     before = log.reader(0).log_id
     log.create()
     assert log.reader(0).log_id == before
-
-
-@pytest.mark.spec("OBJ-34")
-def test_the_commands_that_read_rows(root: ss.StateRoot, url: str, tmp_path: Path) -> None:
-    """One key, all rows, a check of everything, and an engine made ahead; the owner goes on."""
-
-    def run(*arguments: str, code: int = 0) -> Any:
-        outcome = invoke(*arguments)
-        assert outcome.exit_code == code, outcome.stderr
-        return outcome
-
-    with ss.open_logged_store(
-        root, "counts", 1, directory=tmp_path / "a", backend="memory"
-    ) as counts:
-        put(counts, ("a", 1), ("b", 2))
-        root.object_log("counts").fold()
-        put(counts, ("a", 3))
-        rows = run("scan", url, "--json").stdout.splitlines()
-        assert [json.loads(row)["value"] for row in rows] == [3, 2]
-        assert run("get", url, "a", "--partition", "1").stdout.strip() == "3"
-        exported = tmp_path / "rows.parquet"
-        run("export", url, str(exported))
-        assert exported.stat().st_size > 0
-
-        found = json.loads(run("verify", url, "--json", code=1).stdout)["checks"]
-        assert {(each["check"], each["status"]) for each in found} == {
-            ("store", "ok"),
-            ("changelog", "ok"),
-            ("partition", "ok"),
-            ("partition", "misplaced"),
-        }
-        assert "--local" in run("restore", url, code=2).stderr
-        assert "remove its directory" in (
-            run("restore", url, "--local", str(tmp_path), "--rebuild", code=2).stderr
-        )
-        local = str(tmp_path / "local")
-        run("restore", url, "--local", local, "--backend", "sqlite")
-        put(counts, ("c", 4))
-    with ss.open_logged_store(root, "counts", 1, directory=f"{local}/counts/1") as counts:
-        assert counts.restored.changelog_rows == 1
-        assert dict(counts.store.range()) == {"a": 3, "b": 2, "c": 4}
-    storage = open_storage(url)
-    (segment,) = (each.name for each in storage.list("counts/segments/"))
-    found_there = storage.read(segment)
-    assert isinstance(found_there, Found)
-    storage.delete(segment)
-    storage.create(segment, found_there.data[:-9] + b"something")
-    damaged = [finding for finding in verify(url) if finding.status is Status.DAMAGED]
-    assert [(each.check, segment in each.detail) for each in damaged] == [("changelog", True)]
