@@ -11,8 +11,9 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from played_actors import STEPS
 from scheduled_store import frame
-from schedules import NAMES, STEPS, Item, Schedule
+from schedules import NAMES, Item, Schedule
 from scope import WHOLE, Scope
 
 from statestores.errors import CommitConflictError, StoreLockedError, StoreReshardedError

@@ -1,9 +1,7 @@
 """Schedules of writers, owners, readers, folders and vacuums over a store that does its worst.
 
-One step of a schedule is one request of one actor, or a request that was on its way all the time. A
-put may happen and be reported as failed, fail and be reported so, happen much later, or be refused
-by a conflict that settles nothing (S3's 409); a deletion may come late; any actor may sleep for
-long or die at any step. What is driven is `statestores.object_log` itself.
+One step of a schedule is one request of one actor, or a request that was on its way all the time.
+How it fails is said by `played_actors`. What is driven is `statestores.object_log` itself.
 """
 
 import collections
@@ -12,39 +10,26 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from scheduled_store import Memory, frame, frames_of, one_by_one, position_of, told_by
+from played_actors import PlayedActors
+from scheduled_store import Memory, frame, frames_of, position_of, told_by
 from scope import WHOLE, Scope
 
-from statestores.errors import (
-    CommitConflictError,
-    CommitInDoubtError,
-    FencedError,
-    StoreLockedError,
-)
+from statestores.errors import CommitConflictError, FencedError, StoreLockedError
 from statestores.object_log import catching_up, folding, owners, pieces, settling, vacuum, writes
 from statestores.object_log.checkpoint import SegmentRef
 from statestores.object_log.documents import Batch, Staged
 from statestores.object_log.names import Names
-from statestores.object_log.requests import (
-    Create,
-    Delete,
-    Read,
-    Replace,
-    Request,
-    Steps,
-)
+from statestores.object_log.requests import Read, Steps
 from statestores.object_log.view import View
 from statestores.spi import Position, TopicPartition
-from statestores.storage import Outcome
 
 NAMES = Names("s", "memory://explorer")
-STEPS = 2_000
 
 Item = tuple[str, int, int]
 """An id, and the first and last offset that it has."""
 
 
-class Schedule:
+class Schedule(PlayedActors):
     """One run of all actors, in an order and with failures that its seed decides."""
 
     def __init__(
@@ -55,11 +40,11 @@ class Schedule:
         beside: "Schedule | None" = None,
     ) -> None:
         """Play with the log *names*; *beside* another one, whose store and dice are the same."""
-        self.scope, self.names = scope, names
         if beside is None:
-            self.random, self.memory = random.Random(seed), Memory()
+            super().__init__(scope, random.Random(seed), Memory())
         else:
-            self.random, self.memory = beside.random, beside.memory
+            super().__init__(scope, beside.random, beside.memory)
+        self.names = names
         self.acknowledged: dict[str, dict[int, tuple[int, int]]] = {}
         self.denied: set[str] = set()
         self.attempted: dict[str, dict[int, int]] = {}
@@ -67,8 +52,6 @@ class Schedule:
         self.clears: set[int] = set()
         self.batches: set[int] = set()
         self.reads: dict[str, list[dict[int, list[Item]]]] = collections.defaultdict(list)
-        self.counts: collections.Counter[str] = collections.Counter()
-        self.faults = self.random.choice((0.0, 0.02, 0.1, 0.25))
         self.alone(folding.create_log(self.names, "log", "key-value"))
 
     def number(self, name: str) -> int:
@@ -307,14 +290,6 @@ class Schedule:
         merged = SegmentRef(name, segments[0].base, end, len(data), compacted=True)
         yield from folding.publish_segments(self.names, f"{unique}p", partition, known, (merged,))
 
-    def play(self) -> None:
-        """Run all actors until they are done or dead, and check what they were told."""
-        late = self.run()
-        self.random.shuffle(late)
-        for request in late:
-            self.memory.execute(request)
-        self.check()
-
     def actors(self) -> dict[str, Steps[Any]]:
         """Return who plays."""
         actors: dict[str, Steps[Any]] = {}
@@ -322,98 +297,6 @@ class Schedule:
             tag = "c" if kind == self.folder else kind.__name__[0]
             actors |= {f"{tag}{i}": kind(f"{tag}{i}") for i in range(self.twins())}
         return actors
-
-    def twins(self) -> int:
-        """Return how many there are of the next kind."""
-        return self.random.randint(0, 2) if self.scope.is_brief else 2
-
-    def takes_part(self) -> bool:
-        """Return whether the next actor takes part, who does in each whole schedule."""
-        return not self.scope.is_brief or self.random.random() < 0.5
-
-    def run(self) -> list[Request]:
-        """Run all actors, and return what is on its way still."""
-        running = {name: one_by_one(actor) for name, actor in self.actors().items()}
-        answers: dict[str, Any] = dict.fromkeys(running)
-        waiting: dict[str, Request] = {}
-        late: list[Request] = []
-        asleep: dict[str, int] = {}
-        awake, until = list(running), STEPS
-        chance, execute = self.random, self.memory.execute
-        for step in range(STEPS):
-            if late and chance.random() < 0.03:
-                execute(late.pop(chance.randrange(len(late))))
-                self.counts["late"] += 1
-            if not running:
-                break
-            if step >= until:  # somebody wakes up
-                awake = [name for name in running if asleep.get(name, 0) <= step]
-                until = min((at for at in asleep.values() if at > step), default=STEPS)
-            name = chance.choice(awake or list(running))
-            if name not in waiting:
-                try:
-                    waiting[name] = running[name].send(answers[name])
-                except (StopIteration, CommitInDoubtError) as end:
-                    if isinstance(end, CommitInDoubtError):
-                        self.counts["in doubt"] += 1
-                    del running[name]
-                    until = 0
-                    continue
-            often, sleeps = self.sleeps_of(name, answers[name])
-            if chance.random() < often:
-                asleep[name] = step + chance.choice(sleeps)
-                until = 0
-                continue
-            request = waiting.pop(name)
-            if chance.random() >= self.faults:
-                answers[name] = execute(request)
-            elif not self.fail(request, name, answers, late):
-                running.pop(name).close()
-                until = 0
-        for actor in running.values():
-            actor.close()
-        return late
-
-    def sleeps_of(self, name: str, told: Any) -> tuple[float, tuple[int, ...]]:
-        """Return how probably *name*, who was *told* that, falls asleep, and for how many steps."""
-        return self.scope.sleeps
-
-    def fail(
-        self, request: Request, name: str, answers: dict[str, Any], late: list[Request]
-    ) -> bool:
-        """Do *request* wrong; return whether the actor lives on."""
-        kind = self.random.choice(("lost", "failed", "late", "conflict", "crash"))
-        if kind == "crash" and self.random.random() < 0.8:
-            kind = "lost"
-        self.counts[kind] += 1
-        puts = isinstance(request, Create | Replace)
-        if kind == "crash":
-            if self.random.random() < 0.5:
-                self.memory.execute(request)
-            elif puts or isinstance(request, Delete):
-                late.append(request)
-            return False
-        if puts:
-            if kind == "lost":
-                self.memory.execute(request)
-            if kind == "late":
-                late.append(request)
-            answers[name] = Outcome.REFUSED if kind == "conflict" else Outcome.UNKNOWN
-        elif kind == "late" and isinstance(request, Delete):
-            late.append(request)
-            answers[name] = None
-        else:
-            answers[name] = self.memory.execute(request)
-        return True
-
-    def alone(self, steps: Steps[Any]) -> Any:
-        """Run *steps* with nobody else about and nothing failing."""
-        single, answer = one_by_one(steps), None
-        while True:
-            try:
-                answer = self.memory.execute(single.send(answer))
-            except StopIteration as done:
-                return done.value
 
     def check(self) -> dict[str, dict[int, tuple[int, int]]]:
         """Compare what is there with what everybody was told, and return what is where."""

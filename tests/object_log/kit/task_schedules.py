@@ -2,8 +2,8 @@
 
 What runs is the library itself, from `open_task` down: each process is a thread, and each request
 to the object store a step of the schedule, so that one thread runs at a time and a seed decides
-all. A request fails as in `schedules`; a process that has died gets no answer to anything, and its
-disk is gone.
+all. A request fails as in `played_actors`; a process that has died gets no answer to anything, and
+its disk is gone.
 """
 
 import collections
