@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from statestores.begun_partitions import refuse_gone
 from statestores.changelog import ChangelogReader
 from statestores.cli.locations import choose_store
 from statestores.cli.object_roots import ObjectPartition
@@ -142,6 +143,7 @@ def _source_of(partition: Partition) -> ChangeSource:
     if partition.specification is None:
         return _by_itself(partition.directory.changelog)
     if partition.has_engine and not partition.has_changelog:
+        refuse_gone(partition.directory)
         raise StoreNotFoundError(
             f"{str(partition.path)!r} has an engine and no changelog; use scan"
         )

@@ -6,6 +6,7 @@ from typing import Any
 
 from statestores.arrow.snapshots.choice import newest_valid_snapshot
 from statestores.arrow.snapshots.reader import Snapshot, read_snapshot
+from statestores.begun_partitions import refuse_gone
 from statestores.cli.arguments import parse_backend_options
 from statestores.cli.locations import choose_store, locate_store
 from statestores.errors import InvalidArgumentError, MisplacedKeyError, StoreNotFoundError
@@ -112,6 +113,7 @@ class StoreViews:
         """Give the view of the partition at *index*.
 
         Raises:
+            StoreMismatchError: It has had a changelog, which is gone (LAY-35).
             StoreLockedError: It has an engine and no changelog, and the engine is open elsewhere.
             StateStoreError: It cannot be read.
         """
@@ -119,6 +121,8 @@ class StoreViews:
             yield SnapshotView(read_snapshot(self._sources.path))
             return
         partition = self._sources[index]
+        if partition.root is not None and not partition.has_changelog:
+            refuse_gone(partition.directory)
         is_known = partition.specification is not None
         if partition.has_engine and not (partition.has_changelog and is_known):
             with EngineView.open(partition, self._options) as view:

@@ -175,14 +175,17 @@ def locate(path: str | PathLike[str]) -> Location:
     """Return what lies at *path*.
 
     Raises:
+        StoreMismatchError: A partition lay there, and is gone (LAY-35).
         StoreNotFoundError: Nothing there is this library's.
         StateStoreError: A file that says what it is cannot be read.
     """
     place = local_path(path).absolute()
     if not place.exists():
-        moved = _moved_partition(place)
-        if moved is not None:
-            return moved
+        named = _partition_named(place)
+        if named is not None and named.path != place:
+            return named
+        if named is not None:
+            refuse_gone(named.directory)
         raise StoreNotFoundError(f"there is nothing at {str(path)!r}; check the path")
     if is_state_root(place):
         return Root(StateRoot.open(place), None)
@@ -268,14 +271,17 @@ def has_segments(path: Path) -> bool:
     return any(_SEGMENT.fullmatch(entry.name) for entry in path.iterdir())
 
 
-def _moved_partition(place: Path) -> Partition | None:
-    """Return the partition that would lie at *place*, had its store not been resharded."""
+def _partition_named(place: Path) -> Partition | None:
+    """Return the partition of a store that *place* is the first place of; ``None`` if of none.
+
+    After a reshard it lies elsewhere, in the directory of the generation that counts.
+    """
     root_path, store = place.parent.parent, place.parent.name
     if not _NUMBER.fullmatch(place.name) or not is_state_root(root_path):
         return None
     root = StateRoot.open(root_path)
     entry = root.stores.get(store)
-    if entry is None or not entry.generation or int(place.name) >= entry.partitions:
+    if entry is None or int(place.name) >= entry.partitions:
         return None
     number = int(place.name)
     return Partition(root.partition(store, number), root, entry.specification, number)

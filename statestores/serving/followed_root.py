@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from threading import Lock
 
+from statestores.begun_partitions import refuse_gone
 from statestores.errors import StateStoreError, StoreNotFoundError
 from statestores.files.scratch_directory import scratch_directory
 from statestores.reading.locations import Partition
@@ -161,13 +162,15 @@ def _check_readable(state: StateRoot, name: str) -> None:
 
     Raises:
         StoreNotFoundError: One has a live engine, and neither a changelog nor a snapshot.
-        StoreMismatchError: An import has begun to bring one, and has not (MIG-21).
+        StoreMismatchError: An import has begun to bring one, and has not (MIG-21), or one has had a
+            changelog, which is gone (LAY-35).
     """
     entry = state.store(name)
     refuse_unimported(state.home(name), *range(entry.partitions))
     for number in range(entry.partitions):
         place = Partition(state.partition(name, number), state, entry.specification, number)
         if place.has_engine and not place.has_changelog:
+            refuse_gone(place.directory)
             raise StoreNotFoundError(
                 f"partition {number} of {name!r} in {str(state.path)!r} has an engine and no "
                 "changelog, so nobody but its owner can read it; open it as a logged store"

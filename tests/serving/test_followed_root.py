@@ -1,12 +1,18 @@
 """A state root that somebody else writes, read from outside."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 from served_shop import COUNTS, WORDS, Shop, home
 
 import statestores as ss
-from statestores.errors import ChangelogCorruptedError, StoreNotFoundError, StoreReshardedError
+from statestores.errors import (
+    ChangelogCorruptedError,
+    StoreMismatchError,
+    StoreNotFoundError,
+    StoreReshardedError,
+)
 from statestores.resharding import reshard
 from statestores.serving import FollowedRoot
 from statestores.serving.answers import Answers
@@ -67,6 +73,20 @@ def test_no_lock_is_taken(own_shop: Shop, tmp_path: Path) -> None:
 
         assert [count(answers, word) for word in WORDS] == list(range(20))
         assert root.store_names() == ("counts",)
+
+
+@pytest.mark.spec("LAY-35")
+def test_a_changelog_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
+    """Beside its engine, it was said never to have been there: "open it as a logged store"."""
+    root = ss.StateRoot.create(tmp_path / "state")
+    root.add_store(COUNTS, partitions=1)
+    with ss.open_logged_store(root, "counts", 0) as store:
+        store.store.put("a", 1)
+        store.commit({})
+    shutil.rmtree(root.partition("counts", 0).changelog)
+
+    with pytest.raises(StoreMismatchError, match=r"is gone: .*put the partition back"):
+        FollowedRoot(root)
 
 
 @pytest.mark.spec("SRV-19")

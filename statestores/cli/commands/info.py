@@ -255,7 +255,7 @@ def _engine_lines(engine: Facts, lag: int | None) -> Iterator[tuple[str, str]]:
 def _changelog_lines(log: Facts) -> Iterator[tuple[str, str]]:
     yield "size", format_bytes(log["bytes"])
     if "error" in log:
-        yield _UNREADABLE, log["error"]
+        yield _unusable(log), log["error"]
         return
     yield "kind", log["kind"]
     yield "offsets", str(_range(log))
@@ -306,9 +306,13 @@ def _range(log: Facts | None) -> str | None:
     if log is None:
         return None
     if "error" in log:
-        return _UNREADABLE
+        return _unusable(log)
     first, end = log["first_offset"], log["end_offset"]
     return f"none yet, the next is {end}" if first == end else f"{first} to {end - 1}"
+
+
+def _unusable(log: Facts) -> str:
+    return "gone" if log.get("gone") else _UNREADABLE
 
 
 def _offsets(offsets: list[Facts]) -> str:

@@ -131,6 +131,15 @@ _ALL = (
         None,
     ),
     Ailment(
+        "changelog-gone",
+        _ERROR,
+        "the partition was begun, and its directory or the changelog in it is not there; it is not "
+        "opened, so that nothing begins anew, empty. Mount the disk that has it, or put it back "
+        "from a backup. A copy of the directory outside of the state root shows what its engine "
+        "still has",
+        None,
+    ),
+    Ailment(
         "snapshot-damaged",
         _ERROR,
         "a restore passes it over and reads an older one, or the whole changelog; without either "

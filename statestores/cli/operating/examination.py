@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from statestores.arrow.progress import ProgressCallback
+from statestores.begun_partitions import refuse_gone
 from statestores.changelog import ChangelogReader
 from statestores.cli.operating.beside_stores import symptoms_beside_stores
 from statestores.cli.operating.partition_lag import Condition, PartitionLag, lag_of
@@ -38,6 +39,9 @@ _INTERRUPTED = {
     RESTORE_INTERRUPTED: "half-restored",
     TRUNCATION_INTERRUPTED: "half-truncated",
 }
+
+_TELLS_ALL = {"engine-ahead", "changelog-gone"}
+"""Ailments after which a check of the same files has no more to say."""
 
 _CLOCK_SLACK_MS = 60_000
 """By how much two clocks may differ."""
@@ -142,12 +146,12 @@ class Examination:
             words = f"no generation of partitions that counts has {names}"
             place = location.root.path / name
             yield wrong("reshard-left-over", place, words, store=name, partitions=entry.partitions)
-        ahead: set[Path] = set()
+        told: set[Path] = set()
         for partition in location.partitions(name):
             found = lag_of(partition, self.options, open_engine=self.with_engine)
             for symptom in self._partition(wrong, found):
-                if symptom.ailment.code == "engine-ahead":
-                    ahead.add(partition.engine)
+                if symptom.ailment.code in _TELLS_ALL:
+                    told.add(Path(symptom.path))
                 yield symptom
         if self.with_rows:
             findings = check_location(
@@ -159,12 +163,14 @@ class Examination:
             )
             partitions = location.partitions(name)
             for finding in findings:
-                if Path(finding.path) not in ahead:
+                if Path(finding.path) not in told:
                     yield from _of_finding(wrong, finding, name, partitions)
 
     def _partition(self, wrong: Diagnosis, found: PartitionLag) -> Iterator[Symptom]:
         """Look at one partition, without its rows."""
         partition = found.partition
+        if not partition.has_changelog:
+            yield from _gone(wrong, partition)
         try:
             backend = backend_of(partition.home)
             if backend is not None:
@@ -208,6 +214,14 @@ class Examination:
                     yield wrong("left-over", entry, f"it was to become {file.name}")
 
 
+def _gone(wrong: Diagnosis, partition: Partition) -> Iterator[Symptom]:
+    """Say that the changelog of *partition* is gone, if it was begun (LAY-35)."""
+    try:
+        refuse_gone(partition.directory)
+    except StateStoreError as error:
+        yield wrong("changelog-gone", partition.directory.changelog, str(error), partition)
+
+
 def _progress(wrong: Diagnosis, found: PartitionLag) -> Iterator[Symptom]:
     """Compare how far an engine is with its changelog."""
     partition, ends = found.partition, found.end_offset
@@ -238,11 +252,7 @@ def _is_within(path: Path, partition: Partition) -> bool:
 def _code_of(finding: Finding, path: Path, partition: Partition | None) -> str | None:
     """Return the ailment that *finding* tells of; ``None`` when it tells of none."""
     if finding.status is Status.SKIPPED:
-        interrupted = {
-            RESTORE_INTERRUPTED: "half-restored",
-            TRUNCATION_INTERRUPTED: "half-truncated",
-        }
-        return interrupted.get(finding.detail)
+        return _INTERRUPTED.get(finding.detail)
     if finding.status in {Status.OK, Status.NOT_CHECKED}:  # the lock has told who has it open
         return None
     if finding.status is Status.MISPLACED:
@@ -252,7 +262,9 @@ def _code_of(finding: Finding, path: Path, partition: Partition | None) -> str |
     if isinstance(finding.error, (MissingDriverError, UnknownBackendError)):
         return None  # told of the partition
     if finding.check in {"store", "changelog", "native snapshot"}:
-        return f"{finding.check.replace(' ', '-')}-damaged"
+        is_there = partition is None or partition.has_changelog
+        is_gone = finding.check == "changelog" and not is_there
+        return "changelog-gone" if is_gone else f"{finding.check.replace(' ', '-')}-damaged"
     missing = None if partition is None else _missing(partition)
     if partition is not None and partition.directory.snapshots in path.parents:
         return "snapshot-damaged" if missing is None else "snapshot-alone-damaged"
