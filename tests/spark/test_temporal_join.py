@@ -206,6 +206,26 @@ def refuse_pins(root: GivenRoot, monkeypatch: pytest.MonkeyPatch) -> None:
         pins.pinned("query", 3)
 
 
+def test_pins_that_cannot_be_written_leave_nothing(
+    rates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a disk without hard links, each attempt of each task left a file that nobody removes."""
+    root = GivenRoot(rates)
+    pins = TablePins(root=root, specification=RATES, partitions=3, planned={})
+
+    def refuse(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "link", refuse)
+        with pytest.raises(StorageError, match=r"cannot write .*: Operation not supported"):
+            pins.pinned("query", 1)
+    assert [file for file in (rates / "@pins").rglob("*") if file.is_file()] == []
+    pins.pinned("query", 1)
+
+    assert pinned_of(root) == ["query/rates-1"]
+
+
 def pinned_of(root: GivenRoot) -> list[str]:
     """Return what is pinned in *root*, by query."""
     if root.directory is not None:

@@ -151,8 +151,11 @@ class _FileNote:
             self.place.parent.mkdir(parents=True, exist_ok=True)
             if not file.exists() or file.read_text("utf-8") != picture:
                 temporary = file.with_suffix(f".{uuid4().hex}")
-                temporary.write_text(picture, "utf-8")
-                temporary.replace(file)
+                try:
+                    temporary.write_text(picture, "utf-8")
+                    temporary.replace(file)
+                finally:
+                    temporary.unlink(missing_ok=True)
 
 
 class _ObjectNote:

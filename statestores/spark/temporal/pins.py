@@ -113,21 +113,27 @@ class TablePins:
         fields = read_fields(path)
         if fields is None:
             make_directory(directory)
-            proposed = directory / f"{uuid4().hex}.json"
-            write_json(proposed, self._ends())
-            with reporting("write", path):
-                try:
-                    os.link(proposed, path)
-                except FileExistsError:
-                    pass  # another task was faster, and what it has pinned counts
-                else:
-                    for each in directory.iterdir():
-                        if self._is_older(each.name.removesuffix(".json"), batch):
-                            each.unlink(missing_ok=True)
-                proposed.unlink()
-                make_durable(directory)
+            self._pin(path, batch)
             fields = read_fields(path)
         return repr(str(path)), fields
+
+    def _pin(self, path: Path, batch: int) -> None:
+        """Pin the ends as they are now in the file *path*, unless another task was faster."""
+        directory = path.parent
+        proposed = directory / f"{uuid4().hex}.json"
+        with reporting("write", path):
+            try:
+                write_json(proposed, self._ends())
+                os.link(proposed, path)
+            except FileExistsError:
+                pass  # what the other one has pinned counts
+            else:
+                for each in directory.iterdir():
+                    if self._is_older(each.name.removesuffix(".json"), batch):
+                        each.unlink(missing_ok=True)
+            finally:
+                proposed.unlink(missing_ok=True)
+            make_durable(directory)
 
     def _in_objects(
         self, storage: ObjectStorage, query: str, batch: int
