@@ -86,6 +86,11 @@ def error_of(raised: BaseException) -> KafkaError:
     return found if isinstance(found, KafkaError) else KafkaError(KafkaError._FAIL, str(raised))  # noqa: SLF001  # as above
 
 
+def advice_on(error: KafkaError) -> str:
+    """Return what can be done about *error*, to be put behind it; empty if that is not known."""
+    return _ADVICE.get(error.code(), "")
+
+
 def broker_error(
     doing: str, raised: BaseException, *, why: str | None = None
 ) -> BrokerError | InstanceFencedError:
@@ -100,7 +105,7 @@ def broker_error(
             "Either it took longer than transaction.timeout.ms, or another process runs with a "
             "copy of the same state directory"
         )
-    advice = _ADVICE.get(error.code(), "")
+    advice = advice_on(error)
     told = "" if why is None else f"; the client says: {why}"
     return BrokerError(f"cannot {doing}: {error.name()}: {error.str()}{told}{advice}")
 

@@ -16,6 +16,7 @@ from statestores.errors import BrokerError, InstanceFencedError, StateStoreError
 from statestores.kafka.broker_errors import (
     FENCED,
     TransactionAbortedError,
+    advice_on,
     broker_error,
     error_of,
     settings_error,
@@ -329,8 +330,8 @@ def _is_for_good(error: KafkaError) -> bool:
 
 def _taken_back(doing: str, error: KafkaError) -> TransactionAbortedError:
     return TransactionAbortedError(
-        f"could not {doing}: {error.name()}: {error.str()}; the transaction is taken back, and the "
-        "records are processed again"
+        f"could not {doing}: {error.name()}: {error.str()}{advice_on(error)}; the transaction is "
+        "taken back, and the records are processed again"
     )
 
 

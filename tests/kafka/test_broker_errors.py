@@ -5,16 +5,19 @@ import socket
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from kafka_cluster import TestCluster
 from kafka_patience import Patience
 
+import statestores as ss
 from statestores.errors import BrokerError
 from statestores.kafka import KafkaRunner
 from statestores.kafka import cluster as cluster_module
-from statestores.kafka.broker_errors import broker_error
+from statestores.kafka.broker_errors import TransactionAbortedError, broker_error
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings
 from statestores.kafka.client_troubles import ClientTroubles
 from statestores.kafka.cluster import Cluster
+from statestores.kafka.writer import TransactionalWriter
 from statestores.processing import Topic, Topology
 
 
@@ -37,6 +40,42 @@ def test_an_error_says_what_to_do(code: int, advice: str) -> None:
 
     assert str(error).startswith("cannot look for the topics lines: ")
     assert advice in str(error)
+
+
+@pytest.mark.usefixtures("broker")
+def test_what_a_broker_refuses_of_a_transaction_is_told_with_what_to_do(
+    cluster: TestCluster,
+) -> None:
+    """A changelog's max.message.bytes was lowered while an instance ran: the broker refuses a row.
+
+    The client does not know of it, and each transaction was taken back with "Message size too
+    large", until the run ended with that. Of a row that the client refuses the advice was given.
+    """
+    topic = Topic(cluster.name("rows"))
+    cluster.create(topic, **{"max.message.bytes": "1000"})
+    writer = TransactionalWriter(ClientSettings(cluster.address), topic.name)
+    consumer = _Member(
+        {**ClientSettings(cluster.address).reader(topic.name), "enable.partition.eof": False}
+    )
+    try:
+        writer.write(ss.TopicPartition(topic.name, 0), b"key", b"v" * 2_000, 1)
+        writer.producer.flush(30.0)
+        with pytest.raises(TransactionAbortedError) as caught:
+            writer.commit({ss.TopicPartition(topic.name, 0): 1}, consumer)
+        writer.abort()
+    finally:
+        consumer.close()
+        writer.close()
+
+    assert "and the topic take it (max.message.bytes), or keep less in a row; " in str(caught.value)
+    assert "the records are processed again" in str(caught.value)
+
+
+class _Member(Consumer):
+    """A consumer that says that its group has it."""
+
+    def memberid(self) -> str:
+        return "one"
 
 
 @pytest.mark.spec("KFK-33")
