@@ -41,6 +41,8 @@ _MAX_BYTES = 1_000_000
 """librdkafka's default of message.max.bytes."""
 _BATCH_BYTES = 1_000_000
 """librdkafka's default of batch.size."""
+_SILENCE_MS = 60_000
+"""librdkafka's default of socket.timeout.ms."""
 _TRANSACTION_TIMEOUT_MS = 10_000
 """Kafka Streams' default: as long as a dead instance's transaction may hide what follows it."""
 
@@ -147,13 +149,17 @@ class ClientSettings:
         Raises:
             InvalidOptionError: The setting is no number.
         """
-        given = self.producer(None).get("message.max.bytes", _MAX_BYTES)
-        try:
-            return int(given)
-        except (TypeError, ValueError) as error:
-            raise InvalidOptionError(
-                f"the setting 'message.max.bytes' is a number of bytes, got {given!r}"
-            ) from error
+        return _number("message.max.bytes", self.producer(None), _MAX_BYTES, "bytes")
+
+    @property
+    def silence_seconds(self) -> float:
+        """After how long a member or its producer gives a connection up that does not answer.
+
+        Raises:
+            InvalidOptionError: The setting is no number.
+        """
+        clients = (self.producer(None), {**self._common, **self._own["consumer"]})
+        return max(_number("socket.timeout.ms", each, _SILENCE_MS, "ms") for each in clients) / 1000
 
     @property
     def compresses(self) -> bool:
@@ -169,6 +175,21 @@ class ClientSettings:
             **self._own["admin"],
             "bootstrap.servers": self.bootstrap_servers,
         }
+
+
+def _number(name: str, settings: Mapping[str, Any], default: int, unit: str) -> int:
+    """Return what *settings* say of *name*, or its *default*.
+
+    Raises:
+        InvalidOptionError: It is no number.
+    """
+    given = settings.get(name, default)
+    try:
+        return int(given)
+    except (TypeError, ValueError) as error:
+        raise InvalidOptionError(
+            f"the setting {name!r} is a number of {unit}, got {given!r}"
+        ) from error
 
 
 _LOSES_NOTHING = {

@@ -32,8 +32,9 @@ _UNSETTLED = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_E
 class Confirmation:
     """What the group has last said of this member. One thread uses it."""
 
-    def __init__(self) -> None:
-        """Nothing is known yet."""
+    def __init__(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        """Nothing is known yet; a group that does not answer is asked for *patience_seconds*."""
+        self._patience_seconds = patience_seconds
         self._until = 0.0
 
     def commit(
@@ -64,7 +65,7 @@ class Confirmation:
             InstanceFencedError: The group has given up this member.
             BrokerError: It refuses, or does not answer.
         """
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + self._patience_seconds
         while time.monotonic() >= self._until:
             failure = self.commit(committed, consumer)
             if failure is None:

@@ -32,7 +32,9 @@ class PlainWriter(Producing):
             InvalidOptionError: The client refuses its settings.
         """
         super().__init__(settings.producer(None, largest_batch), settings.largest_bytes)
-        self._confirmation = Confirmation()
+        # A broker whose machine is gone is noticed after the silence, and then asked anew.
+        self._patience_seconds = PATIENCE_SECONDS + settings.silence_seconds
+        self._confirmation = Confirmation(self._patience_seconds)
 
     def write(
         self,
@@ -61,12 +63,12 @@ class PlainWriter(Producing):
 
     def end_step(self) -> None:
         """See `Writer.end_step`."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + self._patience_seconds
         while self._flushed():
             if time.monotonic() > deadline:
                 raise BrokerError(
-                    f"the cluster has not taken what was written within {PATIENCE_SECONDS:.0f} s; "
-                    "the next run begins at the last commit"
+                    "the cluster has not taken what was written within "
+                    f"{self._patience_seconds:.0f} s; the next run begins at the last commit"
                 )
 
     def commit(self, offsets: Mapping[TopicPartition, int], consumer: Consumer) -> None:

@@ -94,3 +94,27 @@ class BadNetwork(Proxy):
         for each in (source, target):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
+
+
+class HalfOpenNetwork(Proxy):
+    """Passes everything on, until it forgets the connections of so far: nobody is told of it."""
+
+    def __init__(self, listens: str, behind: str) -> None:
+        """Listen."""
+        super().__init__(listens, behind)
+        self._forgotten: set[socket.socket] = set()
+
+    def forget(self) -> None:
+        """Pass nothing on from now on of the connections that there are."""
+        self._forgotten |= set(self._sockets)
+
+    def ways(self, client: socket.socket, server: socket.socket) -> Iterable[Thread]:
+        """Return two that pass on chunks."""
+        for source, target in ((client, server), (server, client)):
+            yield Thread(target=self._pass_on, args=(source, target))
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(_CHUNK):
+                if source not in self._forgotten:
+                    target.sendall(data)
