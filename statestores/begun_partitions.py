@@ -20,6 +20,11 @@ from statestores.files.presence import look_for
 from statestores.generations import place_in_root, refuse_replaced
 from statestores.state_root import PartitionDirectory
 
+
+class GonePartitionError(StoreMismatchError):
+    """A changelog was begun and is not there; it may come back, with the disk that has it."""
+
+
 BEGUN_DIRECTORY: Final = ".begun"
 """Where the files are, in the directory of the partitions. No store or partition has such a name;
 a release that does not know it passes over it."""
@@ -68,7 +73,7 @@ def refuse_gone(partition: PartitionDirectory, next_offset: int = 0) -> None:
 
     Raises:
         StoreReshardedError: The store has other partitions since.
-        StoreMismatchError: There was one, and it is gone.
+        GonePartitionError: There was one, and it is gone.
         StoreCorruptedError, StorageError: It cannot be told.
     """
     home = partition.path.parent
@@ -87,7 +92,7 @@ def refuse_gone(partition: PartitionDirectory, next_offset: int = 0) -> None:
         return
     if FileChangelog.exists(partition.changelog):
         return
-    raise StoreMismatchError(
+    raise GonePartitionError(
         f"the changelog in {str(partition.path)!r} is gone: {witness}; put the partition back "
         f"from a copy{give_up}"
     )

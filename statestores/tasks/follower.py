@@ -4,6 +4,7 @@ import math
 import threading
 from collections.abc import Callable
 
+from statestores.begun_partitions import GonePartitionError
 from statestores.errors import InvalidArgumentError, OffsetOutOfRangeError, StateStoreError
 
 FOLLOW_INTERVAL_S = 0.1
@@ -58,8 +59,8 @@ class Follower:
         while not self._stopping.wait(self.interval_s):
             try:
                 poll()
-            except OffsetOutOfRangeError as error:
-                self.failure = error  # until there is a snapshot
+            except (OffsetOutOfRangeError, GonePartitionError) as error:
+                self.failure = error  # until there is a snapshot, or the disk is mounted again
             except StateStoreError as error:
                 if error.retryable:
                     continue

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from forked_programs import Forked
 
 import statestores as ss
 from statestores.arrow.restoring import row_sink
+from statestores.begun_partitions import GonePartitionError
 from statestores.changelog import (
     changelog_partition,
 )
@@ -200,6 +202,44 @@ def test_what_ends_following_is_told(root: ss.StateRoot, tmp_path: Path) -> None
         facade = standby.read_only(include_stale=True)
         assert isinstance(facade, ss.ReadOnlyKeyValueStore)
         assert facade.get("a") == 1
+
+
+@pytest.mark.spec("STB-2", "LAY-35")
+@pytest.mark.parametrize("gone", ["counts/0", "counts", "."], ids=["partition", "store", "root"])
+def test_following_goes_on_when_the_changelog_is_there_again(
+    root: ss.StateRoot, tmp_path: Path, gone: str
+) -> None:
+    """A disk was not mounted for a moment, and the standby did not follow any more.
+
+    Meanwhile it says why, and its copy can be read.
+    """
+    with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
+        counts.store.put("a", 1)
+        counts.commit()
+    place, aside = root.path / gone, tmp_path / "aside"
+    with open_standby(root, "counts", 0, tmp_path / "copy", backend="memory") as standby:
+        standby.poll()
+        standby.follow(0.01)
+        facade: Any = standby.read_only(include_stale=True)
+        place.rename(aside)
+        _wait(lambda: standby.failure is not None)
+        assert isinstance(standby.failure, GonePartitionError)
+        assert standby.is_following
+        assert facade.get("a") == 1
+        aside.rename(place)
+        with ss.open_logged_store(root, "counts", 0, backend="memory") as counts:
+            counts.store.put("a", 2)
+            counts.commit()
+        _wait(lambda: facade.get("a") == 2 and standby.failure is None)
+
+        assert facade.get("a") == 2
+        assert standby.failure is None
+
+
+def _wait(until: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not until() and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def test_a_standby_has_a_directory_of_its_own(root: ss.StateRoot) -> None:
