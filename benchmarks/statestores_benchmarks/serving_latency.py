@@ -26,6 +26,7 @@ from statestores.serving import FlightServer, FlightStores, HttpServer, ServedTa
 from statestores.serving.http.rendering import ARROW
 from statestores.tasks import TaskManager
 from statestores_benchmarks.data import distinct_keys, drawn
+from statestores_benchmarks.turns import turns
 
 COUNTS = ss.KeyValue("counts")
 KEYS = distinct_keys(100_000)
@@ -161,7 +162,8 @@ def main(
                 for read in row.ways.values():
                     read(number)
             for turn in range(rounds):
-                for way, read in row.ways.items():
+                for way in turns(row.name, turn, list(row.ways)):
+                    read = row.ways[way]
                     for number in range(row.repeats):
                         before = perf_counter_ns()
                         read(turn * row.repeats + number)
