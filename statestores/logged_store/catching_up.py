@@ -90,13 +90,13 @@ def _open_changelog(
             partition=logged,
         )
         return noted(opened, directory)
-    if committed_offset is not None or list_snapshots(directory.snapshots):
+    refuse_gone(directory)
+    if committed_offset is not None or list_snapshots(directory.snapshots):  # nobody noted it
         raise StoreMismatchError(
             f"the changelog in {str(directory.changelog)!r} is gone, and the store or a snapshot "
             "beside it came from one; put it back, or export the store and import it into a new "
             "state root"
         )
-    refuse_gone(directory)
     created = FileChangelog.create(
         directory.changelog, specification.kind, options, partition=logged
     )

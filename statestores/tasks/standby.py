@@ -215,7 +215,8 @@ class Standby(Closing):
         """Begin to `poll` on a thread of its own, every *interval_s* seconds.
 
         What ends it is in `failure`; the copy can still be read. While what it needs of the
-        changelog has been deleted and no snapshot has it, `failure` says so, and it keeps trying.
+        changelog has been deleted and no snapshot has it, or the changelog is gone, as that of a
+        disk which is not mounted, `failure` says so, and it keeps trying.
 
         Raises:
             StoreClosedError: The standby is closed or promoted.

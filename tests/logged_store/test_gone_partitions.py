@@ -110,6 +110,32 @@ def test_a_partition_that_is_gone_is_not_an_empty_one(
     assert any("is gone" in each.detail for each in verify(root.path) if each.is_failure)
 
 
+@pytest.mark.spec("LAY-35", "LGS-8")
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_changelog_that_is_gone_beside_its_engine_is_said_to_be(
+    tmp_path: Path, is_noted: bool
+) -> None:
+    """Nothing told of the note, nor how to begin anew; and exports, as advised, were refused.
+
+    Without a note, as an earlier release leaves it, the engine is read by `statestores export`.
+    """
+    pytest.importorskip("sqlalchemy")
+    state = ss.StateRoot.create(tmp_path / "state")
+    state.add_store(ss.KeyValue("counts"), partitions=1)
+    with open_logged_store(state, "counts", 0, backend="sqlite") as store:
+        store.store.put(b"k", b"v")
+        store.commit({})
+    shutil.rmtree(state.partition("counts", 0).changelog)
+    if not is_noted:
+        shutil.rmtree(state.home("counts") / ".begun")
+    words = (
+        r"\.begun/0' says that there was one" if is_noted else "put it back, or export the store"
+    )
+
+    with pytest.raises(StoreMismatchError, match=rf"is gone.*{words}"):
+        open_logged_store(state, "counts", 0)
+
+
 @pytest.mark.spec("LAY-35")
 def test_a_partition_that_nobody_has_begun_is_empty(root: ss.StateRoot) -> None:
     """And so is one whose note was removed, as the error says, for it to begin anew."""
