@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from statestores.errors import CapabilityNotSupportedError, SerializationError
+from statestores.errors import SerializationError
 from statestores.serdes.arrow_columns import map_chunks, pyarrow
+from statestores.serdes.int64_serde import int64
+from statestores.serdes.refusals import refused_column
 from statestores.spi.serde import Serde
 
 K = TypeVar("K")
@@ -14,6 +16,7 @@ WINDOWED: Final = "windowed-"
 """What the name begins with; that of the key's serde follows."""
 
 _WINDOW = Struct(">qq")
+_FIELDS = ["key", "start_ms", "end_ms"]
 
 
 class Windowed(NamedTuple, Generic[K]):
@@ -60,8 +63,30 @@ class WindowedSerde(Generic[K]):
         return Windowed(self.inner.decode(data[:-16]), *_WINDOW.unpack_from(data, len(data) - 16))
 
     def encode_array(self, values: Any) -> Any:
-        """Refuse: a topology writes row by row."""
-        raise CapabilityNotSupportedError(f"{self.name!r} writes no columns; encode value by value")
+        """Return a column of bytes from one of structs of key, start and end, as `decode_array`.
+
+        Raises:
+            SerializationError: It is of other structs, or a key or a time is missing.
+            CapabilityNotSupportedError: The serde of the key writes no columns.
+        """
+        return map_chunks(self._encode_chunk, values, pyarrow().binary())
+
+    def _encode_chunk(self, array: Any) -> Any:
+        pa = pyarrow()
+        if pa.types.is_null(array.type):
+            return array.cast(pa.binary())
+        is_struct = pa.types.is_struct(array.type)
+        if not is_struct or [each.name for each in array.type] != _FIELDS:
+            raise refused_column(self.name, array.type, "structs of key, start_ms and end_ms")
+        keys, *times = array.flatten()
+        encoded = self.inner.encode_array(keys)
+        starts, ends = (int64.encode_array(each) for each in times)
+        parts = zip(*(each.to_pylist() for each in (encoded, starts, ends)), strict=True)
+        rows = [
+            _joined(*part) if is_there else None
+            for is_there, part in zip(array.is_valid().to_pylist(), parts, strict=True)
+        ]
+        return pa.array(rows, pa.binary())
 
     def decode_array(self, data: Any) -> Any:
         """Return a column of structs of key, start and end.
@@ -96,3 +121,9 @@ class WindowedSerde(Generic[K]):
         return pa.struct(
             [("key", self.inner.arrow_type()), ("start_ms", pa.int64()), ("end_ms", pa.int64())]
         )
+
+
+def _joined(key: bytes | None, start: bytes | None, end: bytes | None) -> bytes:
+    if key is None or start is None or end is None:
+        raise SerializationError("a windowed key has a key and two times, and one of them is null")
+    return key + start + end

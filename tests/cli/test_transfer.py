@@ -11,6 +11,7 @@ import pytest
 import statestores as ss
 from statestores.arrow.files.importing import open_rows_file
 from statestores.logged_store import open_logged_store
+from statestores.processing import Windowed, windowed
 
 Run: TypeAlias = Callable[..., Any]
 
@@ -34,6 +35,28 @@ def test_an_export_is_imported_as_the_same_store(
         key = f"N{number:03d}ü"
         assert _versions(succeed, copy, key) == _versions(succeed, root, key)
     assert succeed("verify", copy).code == 0
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow"])
+def test_an_export_with_keys_of_windows_is_imported(
+    tmp_path: Path, succeed: Run, name: str
+) -> None:
+    """It was exported, and refused when it was needed: "writes no columns; encode value by value".
+
+    Such a store is what a topology keeps of a mapping of windows.
+    """
+    specification = ss.KeyValue("kept", key=windowed(ss.utf8), value=ss.int64)
+    root = ss.StateRoot.create(tmp_path / "state")
+    root.add_store(specification, partitions=1)
+    keys = [Windowed("a", 0, 10), Windowed("", 10, 20), Windowed("a", -5, 5)]
+    with open_logged_store(root, "kept", 0, backend="memory") as kept:
+        kept.store.put_many(keys, [1, 2, 3])
+        kept.commit()
+    succeed("export", root.path, tmp_path / name)
+    succeed("import", tmp_path / name, tmp_path / "copy", "--partitions", 1)
+
+    with open_logged_store(tmp_path / "copy", "kept", 0, backend="memory") as copy:
+        assert [copy.store.get(key) for key in keys] == [1, 2, 3]
 
 
 def _versions(succeed: Run, path: Path, key: str) -> list[tuple[Any, ...]]:

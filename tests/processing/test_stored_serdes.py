@@ -82,8 +82,40 @@ def test_serdes_of_a_topology_are_found_by_name(
         serde.decode(b"short")
     with pytest.raises(SerializationError):
         serde.decode_array(pa.array([b"short"], pa.binary()))
+    if name.startswith("windowed-"):
+        assert serde.encode_array(decoded) == column
+        return
     with pytest.raises(CapabilityNotSupportedError, match="encode value by value"):
         serde.encode_array(pa.array([]))
+
+
+@for_each(
+    "column",
+    [
+        pa.array([{"key": None, "start_ms": 1, "end_ms": 2}]),
+        pa.array([{"key": "a", "start_ms": None, "end_ms": 2}]),
+        pa.array([{"key": "a", "start_ms": 1}]),
+        pa.array([{"key": "a", "start_ms": "x", "end_ms": 2}]),
+        pa.array(["a"]),
+    ],
+)
+def test_what_is_no_column_of_windowed_keys_is_refused(column: pa.Array) -> None:
+    """A part that is missing would make the bytes of another key."""
+    with pytest.raises(SerializationError):
+        windowed(ss.utf8).encode_array(column)
+
+
+def test_a_part_of_a_column_of_windowed_keys_is_encoded_alone() -> None:
+    """A slice has its own rows, and its nulls."""
+    serde = windowed(ss.int64)
+    keys = [Windowed(1, 2, 3), None, Windowed(-4, 0, 9)]
+    rows = [None if each is None else each._asdict() for each in keys]
+    column = pa.array([{"key": 7, "start_ms": 8, "end_ms": 9}, *rows], serde.arrow_type())[1:]
+
+    assert serde.encode_array(column).to_pylist() == [
+        None if each is None else serde.encode(each) for each in keys
+    ]
+    assert serde.encode_array(pa.nulls(2)).to_pylist() == [None, None]
 
 
 def test_what_is_stamped_has_a_serde_that_is_known() -> None:
