@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 import statestores as ss
-from statestores.errors import StorageError, StoreCorruptedError
+from statestores.errors import CommitConflictError, StorageError, StoreCorruptedError
+from statestores.failpoints import arm, disarm
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
+from statestores.semantics.rows.layout import TRUNCATING_ROW
 from statestores.spi import Engine, WriteBatch
 from statestores.spi.durability import Durability
 from statestores_conformance.many_cases import for_each
@@ -166,3 +168,111 @@ def put_at(store: Any, time_ms: int) -> None:
         accepted = store.put(b"k", b"v", time_ms)
 
     assert getattr(accepted, "accepted", accepted) is not False
+
+
+READ_AND_COMMIT: list[tuple[Any, Any, Any]] = [
+    (
+        ss.KeyValue("s"),
+        lambda store, key: store.put(key, b"v"),
+        lambda store, key: store.get(key),
+    ),
+    (
+        ss.TimestampedKeyValue("s", ttl_ms=10),
+        lambda store, key: store.put(key, b"v", 1_000),
+        lambda store, key: store.get(key),
+    ),
+    (
+        ss.Versioned("s", history_retention_ms=10),
+        lambda store, key: store.put(key, b"v", 1_000),
+        lambda store, key: store.get(key),
+    ),
+    (
+        ss.Window("s", retention_ms=10, window_size_ms=1),
+        lambda store, key: store.put(key, b"v", 1_000),
+        lambda store, key: store.fetch(key, 1_000),
+    ),
+    (
+        ss.Session("s", retention_ms=10),
+        lambda store, key: store.put(key, 1_000, 1_000, b"v"),
+        lambda store, key: list(store.find_sessions(key, 0, 2_000)) or None,
+    ),
+]
+
+
+@pytest.mark.spec("COM-18", "COM-42")
+@for_each("case", READ_AND_COMMIT)
+def test_what_was_read_of_a_truncation_that_failed_is_gone_with_it(
+    case: tuple[Any, Any, Any],
+) -> None:
+    """The rows that were read before the next commit ended it stayed in memory, and were found."""
+    specification, put, read = case
+    keys = [b"%02d" % number for number in range(32)]
+    engine = FaultyEngine(MemoryEngine.open("unused"))
+    with open_on_engine(engine, specification) as store:
+        for key in keys:
+            put(store, key)
+        store.commit({})
+        engine.plan(Fault(call="apply", at=2))
+        with pytest.raises(StorageError):
+            store.truncate()
+        engine.plan(None)
+        assert None not in [read(store, key) for key in keys]
+        assert not store.has_pending_writes
+        store.commit({PARTITION: 1})
+
+        assert {read(store, key) for key in keys} == {None}
+        assert store.committed_offset(PARTITION) == 1
+
+
+@pytest.mark.spec("COM-42")
+def test_a_truncation_that_failed_can_be_tried_again() -> None:
+    """As often as it takes; a commit is refused until somebody has decided what is to come."""
+    engine = FaultyEngine(MemoryEngine.open("unused"))
+    with open_on_engine(engine, ss.KeyValue("s")) as store:
+        store.put(b"k", b"v")
+        store.commit({PARTITION: 1})
+        engine.plan(Fault(call="apply", at=1, lasting=True))
+        for _ in range(2):
+            with pytest.raises(StorageError, match="the test has it so"):
+                store.truncate()
+        engine.plan(None)
+        store.truncate()
+
+        assert (store.get(b"k"), store.committed_offset(PARTITION)) == (None, None)
+
+
+@pytest.mark.spec("COM-7", "COM-18")
+def test_a_truncation_ends_a_rollback_that_was_interrupted(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It forgets what is pending as well, and whoever empties a store need not roll back first."""
+
+    def interrupt(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    with open_on_engine(engine, ss.KeyValue("s")) as store:
+        store.put(b"k", b"forgotten")
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "_forget_pending", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                store.rollback()
+        with pytest.raises(CommitConflictError, match="roll back again"):
+            store.commit({})
+        store.truncate()
+        store.commit({})
+
+        assert store.get(b"k") is None
+
+
+@pytest.mark.spec("LAY-12")
+def test_the_mark_of_a_truncation_has_no_bytes(engine: Engine) -> None:
+    """What another implementation finds there is nothing that it has to understand."""
+    marks: list[bytes | None] = []
+    arm("truncate.marked", lambda: marks.append(engine.get(TRUNCATING_ROW)))
+    try:
+        with open_on_engine(engine, ss.KeyValue("s")) as store:
+            store.truncate()
+    finally:
+        disarm()
+
+    assert marks == [b""]

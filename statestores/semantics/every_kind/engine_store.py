@@ -309,6 +309,8 @@ class EngineStore(TruncatingStore[K, V]):
     def _settle(self) -> bool:
         """Return whether the engine has the batch in doubt: it is there whole, or not at all.
 
+        Requires: one is in doubt.
+
         Raises:
             CommitInDoubtError: Only opening the store again can tell.
             StateStoreError: The engine cannot be read; the batch stays in doubt.
@@ -324,21 +326,20 @@ class EngineStore(TruncatingStore[K, V]):
                 f"a rollback of {self.name!r} was interrupted; roll back again, so that nothing "
                 "remains of what it was to forget"
             )
-        is_there = False
-        if batch is not None:
-            stored = self._engine.get_many(list(batch))
-            is_there = bool(batch) and stored == list(batch.values())
-            if is_there:
-                self._measure_commit(len(batch))
-                # Also of the changelog, if the batch came through one: then it has the offset.
-                self._is_journaled, self._is_applied, self._is_told = False, True, False
-                self._note_commit()
-            position = self._position
-            self._read_committed()
-            self._catch_up()
-            self._forget_cached()
-            if position != self._committed_position:
-                self._position = position  # still to be committed
+        rows = cast("WriteBatch", batch)
+        stored = self._engine.get_many(list(rows))
+        is_there = bool(rows) and stored == list(rows.values())
+        if is_there:
+            self._measure_commit(len(rows))
+            # Also of the changelog, if the batch came through one: then it has the offset.
+            self._is_journaled, self._is_applied, self._is_told = False, True, False
+            self._note_commit()
+        position = self._position
+        self._read_committed()
+        self._catch_up()
+        self._forget_cached()
+        if position != self._committed_position:
+            self._position = position  # still to be committed
         self._unsettled = self._commit_began_ns = None
         return is_there
 

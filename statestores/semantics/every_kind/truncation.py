@@ -48,7 +48,6 @@ class TruncatingStore(StoreState[K, V]):
         self._unsettled = None
         self._finish_truncating()
         self.commits += 1
-        self._forget_everything_pending()
 
     def _append_clear(self, journal: Journal) -> None:
         """Have *journal* take the truncation, which counts from then on (LGS-12)."""
