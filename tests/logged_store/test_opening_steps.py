@@ -1,0 +1,395 @@
+"""The steps by which a logged store is opened and goes on, and what each of them is for."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import statestores as ss
+from statestores.arrow.restoring.restore import RestoreReport
+from statestores.changelog import ChangelogOptions, Compression, FileChangelog, change_schema
+from statestores.changelog.encoded_rows import EncodedChanges
+from statestores.changelog.rows import batch_from_changes
+from statestores.changelog.segments.memory_segment import DEFAULT_COMPRESSION
+from statestores.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    SnapshotCorruptedError,
+    StorageError,
+    StoreMismatchError,
+)
+from statestores.failpoints import arm, disarm
+from statestores.logged_store import encoded_commit, object_opening, open_logged_store, opening
+from statestores.logged_store.encoded_commit import commit_encoded, encoded_pending
+from statestores.logged_store.names_of_stores import NameOfStore, with_names_of_stores
+from statestores.logged_store.object_opening import ReadyEngine, restore_after_snapshot
+from statestores.spi import Position
+
+pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
+
+COUNTS = ss.KeyValue("counts")
+LOG = ss.TopicPartition("counts-changelog", 0)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> ss.StateRoot:
+    """A state root with one store of one partition."""
+    state = ss.StateRoot.create(tmp_path / "state")
+    state.add_store(COUNTS, partitions=1)
+    return state
+
+
+def write(root: ss.StateRoot, value: bytes = b"1") -> None:
+    """Commit something."""
+    with open_logged_store(root, COUNTS) as logged:
+        logged.store.put(b"k", value)
+        logged.commit()
+
+
+class Joined:
+    """A class that has some names of its own."""
+
+    commit = "its own"
+    _private = "its own"
+
+
+def test_a_logged_store_says_where_the_names_of_its_store_are() -> None:
+    """Of any kind; of Kafka's names, and of what it has itself, it says nothing."""
+    with_names_of_stores(Joined)
+    joined: Any = Joined()
+
+    for name in ("get", "put", "fetch_all", "scan_as_of", "find_sessions", "truncate"):
+        with pytest.raises(AttributeError, match=rf"has no {name!r}.*write \.store\.{name}$") as at:
+            getattr(joined, name)
+        assert (at.value.name, at.value.obj) == (name, joined)
+    assert (joined.commit, joined._private) == ("its own", "its own")
+    named = {name for name, each in vars(Joined).items() if isinstance(each, NameOfStore)}
+    assert not any(name.startswith("_") for name in named)
+    assert named.isdisjoint({"commit", "flush", "init", "putIfAbsent", "query"})
+
+
+@pytest.mark.spec("LGS-8")
+@pytest.mark.parametrize("left", ["the store", "a snapshot"])
+def test_a_changelog_that_is_gone_is_missed_where_nothing_was_noted(
+    root: ss.StateRoot, left: str
+) -> None:
+    """A root of an earlier release notes no partition; what came from the changelog is witness."""
+    with open_logged_store(root, COUNTS) as logged:
+        logged.store.put(b"k", b"v")
+        logged.commit()
+        logged.snapshot()
+    place = root.partition("counts", 0)
+    shutil.rmtree(place.changelog)
+    shutil.rmtree(place.path.parent / ".begun")
+    if left == "the store":
+        shutil.rmtree(place.snapshots)
+    else:
+        shutil.rmtree(place.path / "engine")
+        (place.path / "engine.json").unlink()
+
+    with pytest.raises(StoreMismatchError, match="is gone, and the store or a snapshot"):
+        open_logged_store(root, COUNTS)
+    assert not place.changelog.exists()
+
+
+@pytest.mark.spec("COM-19")
+@pytest.mark.parametrize("name", [7, None, b"counts"])
+def test_what_is_no_name_is_a_wrong_argument(root: ss.StateRoot, name: Any) -> None:
+    """And not a store that is not found, of which the caller would look for its place."""
+    with pytest.raises(InvalidTypeError):
+        open_logged_store(root, name)
+
+
+@pytest.mark.spec("TSK-24", "LGS-9")
+def test_an_opening_that_cannot_look_for_records_leaves_nothing_locked(
+    root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine and the changelog stayed open for as long as the process ran."""
+
+    def fail(*_: object) -> bool:
+        raise StorageError("the disk failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(opening, "has_recorded_commit", fail)
+        with pytest.raises(StorageError, match="the disk failed"):
+            open_logged_store(root, COUNTS)
+
+    write(root)
+
+
+@pytest.mark.spec("TSK-24")
+def test_a_commit_asks_for_records_where_there_was_one_and_nowhere_else(
+    root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither appends nor truncates while there is one; without one no commit looks for it."""
+    asked: list[object] = []
+
+    def refuse(path: Path, name: str, *, first: str) -> None:
+        asked.append((path, name))
+        raise InvalidArgumentError(f"{first}end it")
+
+    monkeypatch.setattr(opening, "refuse_recorded_commits", refuse)
+    write(root)
+    assert asked == []
+    monkeypatch.setattr(opening, "has_recorded_commit", lambda *_: True)
+    with open_logged_store(root, COUNTS) as logged:
+        logged.store.put(b"k", b"2")
+        for call in (logged.commit, logged.store.truncate):
+            with pytest.raises(InvalidArgumentError, match="roll back, close this store, and end"):
+                call()
+        assert logged.changelog.end_offset == 1
+        assert asked == [(root.path, "counts")] * 2
+        logged.store.rollback()
+        assert logged.store.get(b"k") == b"1"
+
+
+@pytest.mark.spec("LGS-12")
+def test_a_test_may_stop_where_the_changelog_has_something_and_the_store_has_not(
+    root: ss.StateRoot,
+) -> None:
+    """Of a commit and of a truncation."""
+    stops: list[int] = []
+    with open_logged_store(root, COUNTS) as logged:
+        arm("logged.appended", lambda: stops.append(logged.changelog.end_offset))
+        try:
+            logged.store.put(b"k", b"v")
+            logged.commit()
+            arm("logged.appended", lambda: stops.append(-logged.changelog.end_offset))
+            logged.store.truncate()
+        finally:
+            disarm()
+
+        assert stops == [1, -2]
+
+
+@pytest.mark.spec("MET-10")
+def test_a_logged_store_says_what_it_is_and_has_restored(root: ss.StateRoot) -> None:
+    """Whether it is open, where it stands, and how many rows and changes it began with."""
+    with open_logged_store(root, COUNTS) as logged:
+        for number in range(3):
+            logged.store.put(b"%d" % number, b"v")
+        logged.commit()
+        logged.snapshot()
+        logged.store.put(b"tail", b"v")
+        logged.commit()
+    place = root.partition("counts", 0)
+    shutil.rmtree(place.path / "engine")
+    (place.path / "engine.json").unlink()
+    with open_logged_store(root, COUNTS) as logged:
+        assert logged.is_open
+        report = logged.restored
+        assert (report.snapshot_rows, report.changelog_rows) == (3, 1)
+        measured = {each.name: each.value for each in logged.metrics()}
+        assert measured["restore-total"] == 4
+        assert measured["changelog-records-total"] == 0
+
+    assert not logged.is_open
+
+
+@pytest.mark.spec("LGS-1")
+@pytest.mark.parametrize("in_columns", [False, True])
+def test_what_is_encoded_before_its_commit_is_what_the_changelog_has(
+    tmp_path: Path, *, in_columns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the compression of the changelog, from columns where they are at hand."""
+    compression: list[object] = []
+
+    def note(name: str) -> None:
+        of = getattr(encoded_commit, name)
+
+        def noted(kind: str, rows: Any, how: object) -> Any:
+            compression.append(how)
+            return of(kind, rows, how)
+
+        monkeypatch.setattr(encoded_commit, name, noted)
+
+    note("encoded_changes")
+    note("encoded_rows")
+    assert DEFAULT_COMPRESSION is not Compression.NONE
+    root = ss.StateRoot.create(tmp_path / "state")
+    root.add_store(ss.TimestampedKeyValue("counts"), partitions=1)
+    options = ChangelogOptions(compression=Compression.NONE)
+    with open_logged_store(root, "counts", changelog_options=options) as logged:
+        kind: Any = type(logged._bytes_store)
+        logged.store.put(b"k", b"v", 5)
+        if in_columns:
+            given = logged._bytes_store.pending_changes()
+            batch = batch_from_changes(change_schema("timestamped-key-value"), given)
+            monkeypatch.setattr(kind, "pending_columns", lambda _: tuple(batch.columns))
+            monkeypatch.setattr(kind, "pending_changes", lambda _: pytest.fail("not asked"))
+        encoded = encoded_pending(logged)
+        assert isinstance(encoded, EncodedChanges)
+        assert commit_encoded(logged, Position(), encoded) == 0
+
+    assert compression == [Compression.NONE]
+    with open_logged_store(root, "counts") as logged:
+        assert logged.store.get(b"k") == (b"v", 5)
+
+
+class Standing:
+    """A store and a changelog, as far as it is decided what to restore from."""
+
+    def __init__(self, committed: int | None, first: int, end: int) -> None:
+        self.committed, self.first_offset, self.end_offset = committed, first, end
+
+    def committed_offset(self, _: object) -> int | None:
+        """Return what the store has of the changelog."""
+        return self.committed
+
+
+class Snapshots:
+    """Snapshots of which each next one is asked for, below an offset."""
+
+    def __init__(self, there: list[Any]) -> None:
+        self.there, self.asked = there, list[int]()
+
+    def newest_valid(self, *, to_offset: int) -> Any:
+        """Return the next, as the choice of it."""
+        self.asked.append(to_offset)
+        return type("Choice", (), {"snapshot": self.there.pop(0)})
+
+
+def snapshot_that_is(*, there: bool) -> Any:
+    """Return one that is there still, or was removed meanwhile."""
+    return type("Snapshot", (), {"is_there": there})
+
+
+@pytest.mark.spec("OBJ-38")
+@pytest.mark.parametrize(
+    ("committed", "first", "is_short"),
+    [(None, 0, True), (3, 5, True), (4, 5, False), (5, 5, False), (0, 1, False), (0, 2, True)],
+)
+def test_a_snapshot_is_loaded_where_the_changelog_does_not_go_on_from_the_store(
+    monkeypatch: pytest.MonkeyPatch, *, committed: int | None, first: int, is_short: bool
+) -> None:
+    """The newest that the changelog goes on from; else the rows that are there would go for it."""
+    used: list[Any] = []
+    monkeypatch.setattr(object_opening, "restore", lambda *_, **how: used.append(how["snapshot"]))
+    newest = snapshot_that_is(there=True)
+    at: Any = Standing(committed, first, 9)
+    snapshots: Any = Snapshots([newest])
+    restore_after_snapshot(at, snapshots, at, LOG)
+
+    assert used == [newest if is_short else None]
+    assert snapshots.asked == ([8] if is_short else [])
+
+
+@pytest.mark.spec("OBJ-38")
+def test_an_empty_changelog_has_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None can be of a commit that it has."""
+    used: list[Any] = []
+    monkeypatch.setattr(object_opening, "restore", lambda *_, **how: used.append(how["snapshot"]))
+    at: Any = Standing(None, 0, 0)
+    snapshots: Any = Snapshots([])
+    restore_after_snapshot(at, snapshots, at, LOG)
+
+    assert (used, snapshots.asked) == ([None], [])
+
+
+@pytest.mark.spec("OBJ-38")
+@pytest.mark.parametrize("error", [SnapshotCorruptedError("damaged"), StorageError("failed")])
+def test_a_snapshot_that_is_removed_while_it_is_read_is_followed_by_the_next(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """By the changelog alone after three; and one that is there, or none, failed for itself."""
+    used: list[Any] = []
+
+    def fail(*_: object, snapshot: Any = None, **__: object) -> Any:
+        used.append(snapshot)
+        if snapshot is None and len(used) == 4:
+            return "restored"
+        raise error
+
+    monkeypatch.setattr(object_opening, "restore", fail)
+    at: Any = Standing(None, 0, 9)
+    gone = [snapshot_that_is(there=False) for _ in range(3)]
+    alone: Any = restore_after_snapshot(at, Snapshots(list(gone)), at, LOG)  # type: ignore[arg-type]  # as far as it is used
+
+    assert alone == "restored"
+    assert used == [*gone, None]
+    for there in (snapshot_that_is(there=True), None):
+        used.clear()
+        with pytest.raises(type(error), match=str(error)):
+            restore_after_snapshot(at, Snapshots([there]), at, LOG)  # type: ignore[arg-type]  # likewise
+        assert used == [there]
+
+
+@pytest.mark.spec("OBJ-10")
+def test_what_was_read_for_a_restore_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer appends from then on, and needs none of it in memory."""
+    steps: list[str] = []
+
+    def restored(*_: object, **__: object) -> RestoreReport:
+        steps.append("restored")
+        raise StorageError("far enough")
+
+    class Log:
+        def forget_read(self) -> None:
+            steps.append("forgotten")
+
+    report: Any = None
+    monkeypatch.setattr(object_opening, "restore_after_snapshot", lambda *_: report)
+    monkeypatch.setattr(object_opening, "typed_store", restored)
+    with pytest.raises(StorageError, match="far enough"):
+        object_opening.bring_up(ReadyEngine(*[report] * 6), Log(), None)  # type: ignore[arg-type]  # as far as it is used
+
+    assert steps == ["forgotten", "restored"]
+
+
+class Closing:
+    """Something that is closed."""
+
+    def __init__(self, closed: list[str], name: str) -> None:
+        self._closed, self._name = closed, name
+
+    def close(self) -> None:
+        """Note it."""
+        self._closed.append(self._name)
+
+
+@pytest.mark.spec("OBJ-10")
+def test_an_engine_that_was_got_ready_is_closed_with_what_reads_its_log() -> None:
+    """Where the opening goes no further: the engine stayed locked."""
+    closed: list[str] = []
+    nothing: Any = None
+    store: Any = Closing(closed, "store")
+    reader: Any = Closing(closed, "reader")
+    ReadyEngine(store, reader, LOG, None, nothing, nothing).close()
+
+    assert closed == ["reader", "store"]
+
+
+@pytest.mark.spec("OBJ-10", "OBJ-18")
+@pytest.mark.parametrize("step", ["note_origin", "take_over"])
+def test_an_opening_in_an_object_store_that_fails_leaves_no_engine_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Neither where nobody can note whose the engine is, nor where the log cannot be taken."""
+    root = ss.StateRoot.create("memory://tests/opening-steps-" + step)
+    root.add_store(COUNTS, partitions=1)
+
+    def fail(*_: object, **__: object) -> Any:
+        raise StorageError("the disk failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(object_opening, step, fail)
+        with pytest.raises(StorageError, match="the disk failed"):
+            open_logged_store(root, COUNTS, directory=tmp_path / "engine", backend="sqlite")
+    with open_logged_store(root, COUNTS, directory=tmp_path / "engine") as logged:
+        logged.store.put(b"k", b"v")
+        assert logged.commit() == 0
+
+
+@pytest.mark.spec("LGS-9")
+def test_an_engine_may_lie_elsewhere_beside_a_changelog_in_files(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """On a faster disk: only in an object store has a directory another meaning."""
+    with open_logged_store(root, COUNTS, directory=tmp_path / "elsewhere") as logged:
+        logged.store.put(b"k", b"v")
+        logged.commit()
+        assert isinstance(logged.changelog, FileChangelog)
+
+    assert (tmp_path / "elsewhere" / "engine").is_dir()
+    assert not (root.partition("counts", 0).path / "engine").exists()
