@@ -24,6 +24,7 @@ from statestores.semantics.versioned.rows import latest_row
 from statestores.semantics.versioned.store import EngineVersionedStore
 from statestores.semantics.versioned.vacuum import Vacuum
 from statestores.spi import Changes, Engine
+from statestores.spi.memory_budget import MemoryBudget
 from statestores_conformance.many_cases import for_each
 from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, Moment
 
@@ -68,6 +69,65 @@ def test_the_rows_never_take_more_than_the_capacity(
 
         assert held_bytes(cache) <= capacity
         assert all(last[key] == value for key, value in cache.rows.items())
+
+
+ROW_BYTES = ROW_OVERHEAD_BYTES + 3
+"""What a row takes whose key and value have three bytes together."""
+
+
+@pytest.mark.parametrize("value", [None, b""])
+def test_rows_that_take_exactly_the_capacity_stay(value: bytes | None) -> None:
+    """One by one and all at once, again after everything was forgotten; of a byte more some go."""
+    rows = {b"%03d" % number: value for number in range(4)}
+    for capacity in (4 * ROW_BYTES, 4 * ROW_BYTES - 1):
+        by_one, at_once, read = RowCache(capacity), RowCache(capacity), RowCache(capacity)
+        for _ in range(2):
+            for key in rows:
+                by_one.keep(key, value)
+            at_once.take(rows, 12)
+            read.refresh(rows, 12, is_read=True)
+
+            if capacity == 4 * ROW_BYTES:
+                assert by_one.rows == at_once.rows == read.rows == rows
+            else:
+                assert list(by_one.rows) == [b"003"]
+                assert at_once.rows == read.rows == {}
+            for cache in (by_one, at_once, read):
+                cache.forget()
+    alone = RowCache(ROW_BYTES)
+    alone.keep(b"000", value)
+    assert alone.rows == {b"000": value}
+    alone.keep(b"0000", value)
+
+    assert alone.rows == {b"000": value}
+
+
+@pytest.mark.parametrize(("last", "left"), [(b"002", 3), (b"0022", 1)])
+def test_room_is_made_where_more_than_three_quarters_are_taken(last: bytes, left: int) -> None:
+    """What was replaced was counted with the rest; and what made room takes no more that is read.
+
+    Dropping rows for a count that was too high cost the reads that they would have answered.
+    """
+    cache = RowCache(4 * ROW_BYTES)
+    rows: dict[bytes, bytes | None] = {b"000": b"", b"001": b"", last: b""}
+    for _ in range(2):
+        cache.take(rows, 9)
+    assert list(cache.rows) == list(rows)[-left:]
+    cache.refresh({b"new": b""}, 3, is_read=True)
+
+    assert (b"new" in cache.rows) is (left == 3)
+    cache.forget()
+    cache.refresh({b"new": b""}, 3, is_read=True)
+    assert cache.rows == {b"new": b""}
+
+
+def test_a_budget_lowers_the_capacity_and_never_raises_it() -> None:
+    """A quarter of it is for the caches of its stores."""
+    budget = MemoryBudget(4 * 300_000, stores=1)
+
+    assert RowCache(1_000, budget)._capacity_bytes == 1_000
+    assert RowCache(1_000_000, budget)._capacity_bytes == 300_000
+    assert RowCache(1_000_000)._capacity_bytes == 1_000_000
 
 
 def test_what_came_last_stays() -> None:
