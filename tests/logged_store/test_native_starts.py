@@ -185,6 +185,35 @@ def test_a_snapshot_that_the_changelog_does_not_go_on_from_is_not_begun_with(
     assert not (tmp_path / "new" / "engine").exists()
 
 
+@pytest.mark.spec("SNP-28")
+def test_the_snapshot_of_another_partition_is_not_begun_with(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """Although the changelog is long enough: the store would have the other's rows."""
+    other = ss.StateRoot.create(tmp_path / "other")
+    other.add_store(COUNTS, partitions=2)
+    with ss.open_logged_store(other, COUNTS, 1, directory=tmp_path / "elsewhere") as logged:
+        for number in range(301):
+            logged.store.put(b"%03d" % number, b"own")
+        logged.commit()
+    source = other.partition("counts", 1)
+    shutil.copytree(home_of(root) / "snapshots", source.snapshots)
+
+    assert begin_from_native(tmp_path / "new", COUNTS, source, None) is None
+
+
+@pytest.mark.spec("SNP-28")
+def test_an_engine_that_leaves_no_lock_is_begun_with(
+    root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a backend that removes it when it is closed."""
+    monkeypatch.setattr(
+        native_start, "_check_content", lambda made, *_: (made / LOCK_FILE).unlink(missing_ok=True)
+    )
+
+    assert begun(root) == 299
+
+
 @pytest.mark.spec("SNP-28", "ENG-8")
 def test_what_has_begun_is_on_disk_before_it_has_its_name(
     root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch
@@ -282,17 +311,3 @@ def test_a_changelog_that_cannot_be_looked_for_is_our_error(
             options=None,
             durability=Durability.PROCESS_CRASH,
         )
-
-
-@pytest.mark.spec("SNP-28")
-def test_an_engine_whose_files_have_no_lock_begins_as_well(tmp_path: Path) -> None:
-    """SQLite leaves none where it was closed."""
-    root = ss.StateRoot.create(tmp_path / "root")
-    root.add_store(COUNTS, partitions=1)
-    with ss.open_logged_store(root, COUNTS, backend="sqlite") as logged:
-        logged.store.put(b"k", b"v")
-        logged.commit()
-        native_snapshot(logged)
-    copy = ss.StateRoot.open(without_engine(root, tmp_path / "copy", native=True))
-
-    assert begun(copy, "sqlite") == 0

@@ -4,27 +4,42 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import statestores as ss
 from statestores.arrow.restoring.restore import RestoreReport
+from statestores.arrow.snapshots.choice import SnapshotChoice
 from statestores.changelog import ChangelogOptions, Compression, FileChangelog, change_schema
 from statestores.changelog.encoded_rows import EncodedChanges
 from statestores.changelog.rows import batch_from_changes
 from statestores.changelog.segments.memory_segment import DEFAULT_COMPRESSION
 from statestores.errors import (
+    CommitConflictError,
     InvalidArgumentError,
     InvalidTypeError,
     SnapshotCorruptedError,
     StorageError,
+    StoreLockedError,
     StoreMismatchError,
 )
 from statestores.failpoints import arm, disarm
-from statestores.logged_store import encoded_commit, object_opening, open_logged_store, opening
+from statestores.logged_store import (
+    catching_up,
+    encoded_commit,
+    object_opening,
+    open_logged_store,
+    opening,
+)
 from statestores.logged_store.encoded_commit import commit_encoded, encoded_pending
 from statestores.logged_store.names_of_stores import NameOfStore, with_names_of_stores
-from statestores.logged_store.object_opening import ReadyEngine, restore_after_snapshot
+from statestores.logged_store.object_opening import (
+    ReadyEngine,
+    restore_after_snapshot,
+    restore_from_objects,
+)
 from statestores.spi import Position
+from statestores.staging.staged_write import publish, stage
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 
@@ -374,11 +389,13 @@ def test_an_opening_in_an_object_store_that_fails_leaves_no_engine_locked(
 
     with monkeypatch.context() as patch:
         patch.setattr(object_opening, step, fail)
-        with pytest.raises(StorageError, match="the disk failed"):
+        with pytest.raises(StorageError, match="the disk failed") as kept:
             open_logged_store(root, COUNTS, directory=tmp_path / "engine", backend="sqlite")
     with open_logged_store(root, COUNTS, directory=tmp_path / "engine") as logged:
         logged.store.put(b"k", b"v")
         assert logged.commit() == 0
+
+    del kept  # as long as there is an error there is what it has met
 
 
 @pytest.mark.spec("LGS-9")
@@ -393,3 +410,168 @@ def test_an_engine_may_lie_elsewhere_beside_a_changelog_in_files(
 
     assert (tmp_path / "elsewhere" / "engine").is_dir()
     assert not (root.partition("counts", 0).path / "engine").exists()
+
+
+@pytest.mark.spec("LGS-8", "LAY-35")
+def test_a_partition_that_is_gone_gets_no_engine(root: ss.StateRoot) -> None:
+    """The next opening would find one, of which nobody knows that it is empty for no reason."""
+    write(root)
+    place = root.partition("counts", 0)
+    shutil.rmtree(place.path)
+    with pytest.raises(StoreMismatchError, match="says that there was one"):
+        open_logged_store(root, COUNTS)
+
+    assert not place.path.exists()
+
+
+@pytest.mark.spec("LGS-8", "LAY-35")
+def test_an_engine_whose_changelog_is_gone_is_missed_before_its_first_commit(
+    root: ss.StateRoot,
+) -> None:
+    """Nothing has come from the changelog yet, but it was begun, and what it had is not known."""
+    with open_logged_store(root, COUNTS):
+        pass
+    place = root.partition("counts", 0)
+    shutil.rmtree(place.changelog)
+    with pytest.raises(StoreMismatchError, match="says that there was one"):
+        open_logged_store(root, COUNTS)
+
+    assert not place.changelog.exists()
+
+
+@pytest.mark.spec("LGS-8")
+def test_an_engine_that_has_come_from_a_changelog_says_so(root: ss.StateRoot) -> None:
+    """Whoever reads that can export it; of a partition that is gone altogether nobody can."""
+    write(root)
+    shutil.rmtree(root.partition("counts", 0).changelog)
+    with pytest.raises(StoreMismatchError, match="export the store and import it"):
+        open_logged_store(root, COUNTS)
+
+
+@pytest.mark.spec("LGS-7")
+@pytest.mark.parametrize(("committed", "first", "loads"), [(4, 5, False), (4, 6, True)])
+def test_a_snapshot_is_read_where_one_change_is_missing(
+    root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch, committed: int, first: int, *, loads: bool
+) -> None:
+    """And where the changelog goes on from the store none is looked for."""
+    looked: list[Path] = []
+
+    def newest(path: Path) -> Any:
+        looked.append(path)
+        return SnapshotChoice(None, {})
+
+    monkeypatch.setattr(catching_up, "newest_valid_snapshot", newest)
+    monkeypatch.setattr(catching_up, "restore", lambda *_, **__: "restored")
+    at: Any = Standing(committed, first, 9)
+    at.begun_from = None
+    place = root.partition("counts", 0)
+    report: Any = catching_up.bring_up(at, at, place, LOG, None)
+
+    assert report == "restored"
+    assert looked == ([place.snapshots] if loads else [])
+
+
+@pytest.mark.spec("RSH-7")
+@pytest.mark.parametrize("check", ["check_current", "refuse_unfinished_write"])
+def test_what_happens_while_the_changelog_is_opened_is_noticed(
+    root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch, check: str
+) -> None:
+    """A reshard, or a write that was committed: the store would go on without it."""
+
+    def refuse(*_: object) -> None:
+        raise StoreLockedError("somebody was faster")
+
+    where: Any = ss.StateRoot if check == "check_current" else catching_up
+    with monkeypatch.context() as patch:
+        patch.setattr(where, check, refuse)
+        with pytest.raises(StoreLockedError, match="somebody was faster") as kept:
+            open_logged_store(root, COUNTS)
+    write(root)
+
+    del kept
+
+
+def test_what_a_job_has_committed_is_in_the_store_that_is_opened(root: ss.StateRoot) -> None:
+    """It has died behind its commit; the opening was refused, until somebody ended the write."""
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    write(root)
+    change = pa.RecordBatch.from_pylist([{"key": b"k", "value": b"2"}], change_schema("key-value"))
+    staged = stage(root.path, COUNTS, 3, "w", "t", [change], partition=0)
+    arm("publish.committed", die)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            publish(root, "counts", "w", [staged])
+    finally:
+        disarm()
+
+    with open_logged_store(root, COUNTS) as logged:
+        assert logged.store.get(b"k") == b"2"
+
+
+@pytest.mark.spec("SRD-40")
+def test_an_opening_by_the_specification_that_the_root_has_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every opening of a store with a schema wrote the root's document anew."""
+    root = ss.StateRoot.create(tmp_path / "typed")
+    typed = ss.KeyValue("counts", key=ss.utf8, value=ss.int64)
+    root.add_store(typed, partitions=1)
+    monkeypatch.setattr(ss.StateRoot, "add_store", lambda *_, **__: pytest.fail("written"))
+    with open_logged_store(root, typed) as logged:
+        logged.store.put("k", 1)
+        assert logged.commit() == 0
+
+
+@pytest.mark.spec("OBJ-18")
+def test_a_copy_that_is_ahead_of_its_log_is_not_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has what the log has lost, or is of another one; nothing is loaded over it."""
+    root = ss.StateRoot.create("memory://tests/opening-steps-ahead")
+    root.add_store(COUNTS, partitions=1)
+    steps: list[str] = []
+
+    def refuse(*_: object) -> None:
+        steps.append("checked")
+        raise StoreMismatchError("it is ahead")
+
+    monkeypatch.setattr(object_opening, "check_committed", refuse)
+    monkeypatch.setattr(object_opening, "restore", lambda *_, **__: steps.append("restored"))
+    with pytest.raises(StoreMismatchError, match="it is ahead"):
+        restore_from_objects(
+            root,
+            COUNTS,
+            0,
+            directory=tmp_path / "engine",
+            backend="sqlite",
+            options=None,
+            progress=None,
+        )
+
+    assert steps == ["checked"]
+
+
+@pytest.mark.spec("LGS-10")
+def test_an_append_that_raised_and_is_there_cannot_be_rolled_back(
+    root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of the changelog has moved: what it has is replayed by the next opening."""
+    with open_logged_store(root, COUNTS) as logged:
+        append = logged.changelog.append
+
+        def failing(*given: Any, **how: Any) -> Any:
+            append(*given, **how)
+            raise StorageError("the disk failed")
+
+        logged.store.put(b"k", b"v")
+        with monkeypatch.context() as patch:
+            patch.setattr(logged.changelog, "append", failing)
+            with pytest.raises(StorageError, match="the disk failed"):
+                logged.commit()
+        with pytest.raises(CommitConflictError, match="has, or may have, the pending writes"):
+            logged.store.rollback()
+        logged.commit()
+        assert logged.changelog.end_offset == 2

@@ -200,7 +200,6 @@ class Keeping(Journal):
         raise StorageError("no space")
 
 
-@pytest.mark.spec("LGS-2")
 def test_a_journal_is_given_the_changes_as_they_were_encoded() -> None:
     """They were made for the record of a commit, and would be encoded a second time."""
     journal = Keeping()

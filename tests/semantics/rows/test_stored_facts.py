@@ -80,7 +80,7 @@ def test_a_row_that_is_no_position_is_damage(row: bytes) -> None:
         read_position(engine_with({POSITION_ROW: row}))
 
 
-@pytest.mark.spec("LAY-7")
+@pytest.mark.spec("LAY-8")
 def test_what_cannot_be_a_progress_is_damage() -> None:
     """A row that was cut off; and what was stored is read as it was."""
     progress = Progress(5, 3, 4, b"cursor")
