@@ -477,12 +477,21 @@ def test_what_happens_while_the_changelog_is_opened_is_noticed(
     root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch, check: str
 ) -> None:
     """A reshard, or a write that was committed: the store would go on without it."""
-
-    def refuse(*_: object) -> None:
-        raise StoreLockedError("somebody was faster")
-
     where: Any = ss.StateRoot if check == "check_current" else catching_up
+    begin, passed = catching_up._open_changelog, getattr(where, check)
+    begun: list[object] = []
+
+    def noted(*given: Any) -> Any:
+        begun.append(given)
+        return begin(*given)
+
+    def refuse(*given: Any) -> None:
+        if begun:
+            raise StoreLockedError("somebody was faster")
+        passed(*given)
+
     with monkeypatch.context() as patch:
+        patch.setattr(catching_up, "_open_changelog", noted)
         patch.setattr(where, check, refuse)
         with pytest.raises(StoreLockedError, match="somebody was faster") as kept:
             open_logged_store(root, COUNTS)
