@@ -220,7 +220,8 @@ def test_a_name_that_is_none_is_damage(tmp_path: Path, name: str) -> None:
     checksum = google_crc32c.value(checked).to_bytes(4, "big")
     path.write_bytes(data[:8] + checksum + checked + data[length:])
 
-    with pytest.raises(ChangelogCorruptedError, match=r"its changes|its name"):
+    told = "whose changes they are cannot be read" if name == "x" else "its changes are those of"
+    with pytest.raises(ChangelogCorruptedError, match=told):
         ChangelogReader.open(tmp_path)
 
 
