@@ -106,7 +106,7 @@ def test_content_comes_in_chunks_without_what_has_expired() -> None:
     """All of it once, a chunk of 64 rows first and then twice as many."""
     engine = MemoryEngine.open("")
     rows: dict[bytes, bytes | None] = {
-        b"\x02%03d" % number: stamped_row(b"v", number) for number in range(300)
+        b"\x02%03d" % number: stamped_row(b"value", number) for number in range(300)
     }
     engine.apply(rows | {b"\x03history": b"", b"\x01offset": b""}, Durability.PROCESS_CRASH)
     chunks = list(stamped_chunks(engine, 9))
@@ -116,7 +116,7 @@ def test_content_comes_in_chunks_without_what_has_expired() -> None:
     assert keys == [b"%03d" % number for number in range(10, 300)]
     times: list[Any] = [each for chunk in chunks for each in chunk.timestamps_ms or []]
     assert times == list(range(10, 300))
-    assert {value for chunk in chunks for value in chunk.values} == {b"v"}
+    assert {value for chunk in chunks for value in chunk.values} == {b"value"}
 
 
 @pytest.mark.spec("TKV-7")

@@ -122,6 +122,31 @@ def test_the_floor_of_a_pass_counts_once_the_pass_is_over() -> None:
     assert sweep._due.is_complete
 
 
+@pytest.mark.spec("TTL-8")
+def test_a_commit_below_the_floor_reads_no_row() -> None:
+    """Of a store in which nothing has expired yet each commit read some."""
+    engine, sweep, progress = engine_with(numbered(500, 5)), Sweep(TTL_MS, 0), begun()
+    progress.floor_ms = 5
+    sweep.run(engine, written(20), progress, 4)
+
+    assert progress.cursor == DATA
+
+
+@pytest.mark.spec("TTL-6")
+def test_a_pass_that_was_begun_by_another_opening_is_none_of_this_one() -> None:
+    """It has not met the rows before its cursor, and would never look for them again."""
+    engine, sweep, progress = engine_with(numbered(200, 50)), Sweep(TTL_MS, PLENTY), begun()
+    progress.cursor = DATA + b"0150"
+    sweep.run(engine, written(20), progress, 10)
+    assert (progress.cursor, sweep._due.is_complete) == (DATA, False)
+    for _ in range(3):
+        sweep.begin_commit()
+        progress.floor_ms = 0
+        sweep.run(engine, written(20), progress, 10)
+
+    assert DATA + b"0000" in sweep._due
+
+
 def test_what_is_found_decides_how_many_are_looked_at() -> None:
     """Where nothing expires it falls to one for each row written; what is found brings it back."""
     engine, sweep, progress = engine_with(numbered(64, 50)), Sweep(TTL_MS, 0), begun()
