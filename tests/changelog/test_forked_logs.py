@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from small_log import frames_in, write
+from small_log import write
 
-from statestores.changelog import ChangelogReader, FileChangelog, file_log, log_reader
+from statestores.changelog import FileChangelog, file_log, log_reader
 from statestores.changelog.log_reader import _SettledTails
 from statestores.changelog.segments.segment_directory import list_segments
 from statestores.errors import StoreClosedError
@@ -40,9 +40,7 @@ def test_in_a_forked_child_a_changelog_is_its_parent_s(
 
 
 @pytest.mark.spec("ENG-43")
-def test_a_forked_child_waits_for_no_reader_of_its_parent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_forked_child_waits_for_no_reader_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that is not there had the tails of segments, which every opening looks for."""
     registered: list[object] = []
     monkeypatch.setattr(log_reader, "renew_after_fork", registered.append)
@@ -50,10 +48,8 @@ def test_a_forked_child_waits_for_no_reader_of_its_parent(
     assert registered == [tails]
     tails._lock.acquire()
     tails.renew_after_fork()  # as the child does
-    write(tmp_path)
-    monkeypatch.setattr(log_reader, "_settled_tails", tails)
-    with ChangelogReader.open(tmp_path) as reader:
-        assert len(frames_in(reader)) == 3
+
+    assert tails._lock.acquire(blocking=False)
 
 
 @pytest.mark.usefixtures("_open_to_all")
