@@ -212,3 +212,46 @@ def test_rows_of_a_plain_store_get_their_headers_some_at_a_time(
         store.commit({})
     with open_on_engine(engine, PLAIN) as stamped:
         assert dict(stamped.range()) == {b"%d" % number: (b"v", None) for number in range(count)}
+
+
+@pytest.mark.spec("TTL-5")
+def test_a_value_that_has_expired_is_not_found_while_its_row_is_there() -> None:
+    """Nobody has swept yet; of several that are asked for either, nor in a range."""
+    engine = MemoryEngine.open("")
+    with open_on_engine(engine, TTL) as store:
+        store.put(b"old", b"v", 1_000)
+        store.put(b"new", b"v", 1_001)
+        store.commit({})
+        store.put(b"clock", b"v", 1_100)
+
+        assert engine.get(DATA + b"old") is not None
+        assert [store.get(key) for key in (b"old", b"new")] == [None, (b"v", 1_001)]
+        assert store.get_many([b"old", b"new"]) == [None, (b"v", 1_001)]
+        assert [key for key, _ in store.range()] == [b"clock", b"new"]
+
+
+@pytest.mark.spec("TTL-6", "COM-1")
+def test_a_commit_that_writes_nothing_sweeps_nothing() -> None:
+    """It may be that of a copy which follows a changelog: the deletions come from there."""
+    engine = MemoryEngine.open("")
+    with open_on_engine(KeptOpen(engine), TTL) as store:
+        store.put(b"old", b"v", 1_000)
+        store.put(b"clock", b"v", 2_000)
+        store.commit({})
+        for _ in range(5):
+            store.commit({})
+
+    assert engine.get(DATA + b"old") is not None
+
+
+def test_a_commit_has_the_row_of_the_progress_when_it_says_something_new() -> None:
+    """One at the same stream time writes none."""
+    engine = MemoryEngine.open("")
+    with open_on_engine(engine, PLAIN) as store:
+        store.put(b"k", b"v", 5)
+        store.commit({})
+        engine.apply({PROGRESS_ROW: None}, store._durability)
+        store.put(b"k", b"w", 5)
+        store.commit({})
+
+        assert engine.get(PROGRESS_ROW) is None
