@@ -1,11 +1,13 @@
 """The parts of which commits and reads of windows and sessions are made, each by itself."""
 
 from random import Random
+from typing import Any
 
 import pytest
 
-from statestores.errors import StoreCorruptedError
+from statestores.errors import InvalidArgumentError, StoreCorruptedError
 from statestores.semantics.retained import rows_of_keys
+from statestores.semantics.retained.checked_changes import columns_of_windows
 from statestores.semantics.retained.column_rows import ColumnRows
 from statestores.semantics.retained.name_groups import (
     MOST_BYTES,
@@ -16,7 +18,9 @@ from statestores.semantics.retained.name_groups import (
     pack_names,
     unpack_names,
 )
+from statestores.semantics.retained.rows_by_start import RowsByStart, starts_of
 from statestores.semantics.retained.rows_of_keys import RowsOfKeys, overlaid
+from statestores.spi import Changes
 
 KEY = b"\x03group"
 
@@ -158,3 +162,42 @@ def test_what_is_pending_lies_over_what_is_stored(*, reverse: bool) -> None:
     assert overlaid(stored, overlay, reverse=reverse) == (expected[::-1] if reverse else expected)
     assert overlaid([], overlay, reverse=reverse) == (alone[::-1] if reverse else alone)
     assert overlaid(stored, [], reverse=reverse) == stored
+
+
+class _ByTime:
+    """Rows whose keys are a letter and their time."""
+
+    def time_of(self, data_key: bytes) -> int:
+        """Return the time behind the letter."""
+        return int(data_key[1:])
+
+    def key_of(self, data_key: bytes) -> bytes:
+        """Return the letter."""
+        return data_key[:1]
+
+
+@pytest.mark.spec("WIN-8")
+def test_pending_rows_at_the_horizon_have_expired() -> None:
+    """Of those that are kept by their start, and of the few that are kept as rows."""
+    of: Any = _ByTime()
+    by_start: RowsByStart = {4: {b"a": b"1"}, 5: {b"a": b"2"}, 6: {b"a": b"3"}}
+    others = {b"b4": b"4", b"b5": b"5", b"b6": b"6", b"a6": b"older", b"c7": None}
+
+    found = starts_of(of, by_start, others, 5)
+    assert found == {6: {b"a": b"3", b"b": b"6"}, 7: {b"c": None}}
+    assert by_start[6] is found[6]
+    every = starts_of(of, {}, others)
+    assert every == {
+        4: {b"b": b"4"},
+        5: {b"b": b"5"},
+        6: {b"b": b"6", b"a": b"older"},
+        7: {b"c": None},
+    }
+
+
+@pytest.mark.spec("COM-34")
+def test_no_changes_need_no_sequences() -> None:
+    """Of a store that retains duplicates; of one change they are needed."""
+    assert columns_of_windows(Changes([], [], []), "s", has_number=True) == ([], [], [], [])
+    with pytest.raises(InvalidArgumentError, match="carry no sequences"):
+        columns_of_windows(Changes([b"k"], [b"v"], [1]), "s", has_number=True)
