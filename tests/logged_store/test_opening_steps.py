@@ -2,13 +2,13 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import statestores as ss
-from statestores.arrow.restoring.restore import RestoreReport
 from statestores.arrow.snapshots.choice import SnapshotChoice
 from statestores.changelog import ChangelogOptions, Compression, FileChangelog, change_schema
 from statestores.changelog.encoded_rows import EncodedChanges
@@ -18,7 +18,6 @@ from statestores.errors import (
     CommitConflictError,
     InvalidArgumentError,
     InvalidTypeError,
-    SnapshotCorruptedError,
     StorageError,
     StoreLockedError,
     StoreMismatchError,
@@ -27,17 +26,11 @@ from statestores.failpoints import arm, disarm
 from statestores.logged_store import (
     catching_up,
     encoded_commit,
-    object_opening,
     open_logged_store,
     opening,
 )
 from statestores.logged_store.encoded_commit import commit_encoded, encoded_pending
 from statestores.logged_store.names_of_stores import NameOfStore, with_names_of_stores
-from statestores.logged_store.object_opening import (
-    ReadyEngine,
-    restore_after_snapshot,
-    restore_from_objects,
-)
 from statestores.spi import Position
 from statestores.staging.staged_write import publish, stage
 
@@ -242,162 +235,6 @@ def test_what_is_encoded_before_its_commit_is_what_the_changelog_has(
         assert logged.store.get(b"k") == (b"v", 5)
 
 
-class Standing:
-    """A store and a changelog, as far as it is decided what to restore from."""
-
-    def __init__(self, committed: int | None, first: int, end: int) -> None:
-        self.committed, self.first_offset, self.end_offset = committed, first, end
-
-    def committed_offset(self, _: object) -> int | None:
-        """Return what the store has of the changelog."""
-        return self.committed
-
-
-class Snapshots:
-    """Snapshots of which each next one is asked for, below an offset."""
-
-    def __init__(self, there: list[Any]) -> None:
-        self.there, self.asked = there, list[int]()
-
-    def newest_valid(self, *, to_offset: int) -> Any:
-        """Return the next, as the choice of it."""
-        self.asked.append(to_offset)
-        return type("Choice", (), {"snapshot": self.there.pop(0)})
-
-
-def snapshot_that_is(*, there: bool) -> Any:
-    """Return one that is there still, or was removed meanwhile."""
-    return type("Snapshot", (), {"is_there": there})
-
-
-@pytest.mark.spec("OBJ-38")
-@pytest.mark.parametrize(
-    ("committed", "first", "is_short"),
-    [(None, 0, True), (3, 5, True), (4, 5, False), (5, 5, False), (0, 1, False), (0, 2, True)],
-)
-def test_a_snapshot_is_loaded_where_the_changelog_does_not_go_on_from_the_store(
-    monkeypatch: pytest.MonkeyPatch, *, committed: int | None, first: int, is_short: bool
-) -> None:
-    """The newest that the changelog goes on from; else the rows that are there would go for it."""
-    used: list[Any] = []
-    monkeypatch.setattr(object_opening, "restore", lambda *_, **how: used.append(how["snapshot"]))
-    newest = snapshot_that_is(there=True)
-    at: Any = Standing(committed, first, 9)
-    snapshots: Any = Snapshots([newest])
-    restore_after_snapshot(at, snapshots, at, LOG)
-
-    assert used == [newest if is_short else None]
-    assert snapshots.asked == ([8] if is_short else [])
-
-
-@pytest.mark.spec("OBJ-38")
-def test_an_empty_changelog_has_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None can be of a commit that it has."""
-    used: list[Any] = []
-    monkeypatch.setattr(object_opening, "restore", lambda *_, **how: used.append(how["snapshot"]))
-    at: Any = Standing(None, 0, 0)
-    snapshots: Any = Snapshots([])
-    restore_after_snapshot(at, snapshots, at, LOG)
-
-    assert (used, snapshots.asked) == ([None], [])
-
-
-@pytest.mark.spec("OBJ-38")
-@pytest.mark.parametrize("error", [SnapshotCorruptedError("damaged"), StorageError("failed")])
-def test_a_snapshot_that_is_removed_while_it_is_read_is_followed_by_the_next(
-    monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    """By the changelog alone after three; and one that is there, or none, failed for itself."""
-    used: list[Any] = []
-
-    def fail(*_: object, snapshot: Any = None, **__: object) -> Any:
-        used.append(snapshot)
-        if snapshot is None and len(used) == 4:
-            return "restored"
-        raise error
-
-    monkeypatch.setattr(object_opening, "restore", fail)
-    at: Any = Standing(None, 0, 9)
-    gone = [snapshot_that_is(there=False) for _ in range(3)]
-    alone: Any = restore_after_snapshot(at, Snapshots(list(gone)), at, LOG)  # type: ignore[arg-type]  # as far as it is used
-
-    assert alone == "restored"
-    assert used == [*gone, None]
-    for there in (snapshot_that_is(there=True), None):
-        used.clear()
-        with pytest.raises(type(error), match=str(error)):
-            restore_after_snapshot(at, Snapshots([there]), at, LOG)  # type: ignore[arg-type]  # likewise
-        assert used == [there]
-
-
-@pytest.mark.spec("OBJ-10")
-def test_what_was_read_for_a_restore_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The writer appends from then on, and needs none of it in memory."""
-    steps: list[str] = []
-
-    def restored(*_: object, **__: object) -> RestoreReport:
-        steps.append("restored")
-        raise StorageError("far enough")
-
-    class Log:
-        def forget_read(self) -> None:
-            steps.append("forgotten")
-
-    report: Any = None
-    monkeypatch.setattr(object_opening, "restore_after_snapshot", lambda *_: report)
-    monkeypatch.setattr(object_opening, "typed_store", restored)
-    with pytest.raises(StorageError, match="far enough"):
-        object_opening.bring_up(ReadyEngine(*[report] * 6), Log(), None)  # type: ignore[arg-type]  # as far as it is used
-
-    assert steps == ["forgotten", "restored"]
-
-
-class Closing:
-    """Something that is closed."""
-
-    def __init__(self, closed: list[str], name: str) -> None:
-        self._closed, self._name = closed, name
-
-    def close(self) -> None:
-        """Note it."""
-        self._closed.append(self._name)
-
-
-@pytest.mark.spec("OBJ-10")
-def test_an_engine_that_was_got_ready_is_closed_with_what_reads_its_log() -> None:
-    """Where the opening goes no further: the engine stayed locked."""
-    closed: list[str] = []
-    nothing: Any = None
-    store: Any = Closing(closed, "store")
-    reader: Any = Closing(closed, "reader")
-    ReadyEngine(store, reader, LOG, None, nothing, nothing).close()
-
-    assert closed == ["reader", "store"]
-
-
-@pytest.mark.spec("OBJ-10", "OBJ-18")
-@pytest.mark.parametrize("step", ["note_origin", "take_over"])
-def test_an_opening_in_an_object_store_that_fails_leaves_no_engine_locked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    """Neither where nobody can note whose the engine is, nor where the log cannot be taken."""
-    root = ss.StateRoot.create("memory://tests/opening-steps-" + step)
-    root.add_store(COUNTS, partitions=1)
-
-    def fail(*_: object, **__: object) -> Any:
-        raise StorageError("the disk failed")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(object_opening, step, fail)
-        with pytest.raises(StorageError, match="the disk failed") as kept:
-            open_logged_store(root, COUNTS, directory=tmp_path / "engine", backend="sqlite")
-    with open_logged_store(root, COUNTS, directory=tmp_path / "engine") as logged:
-        logged.store.put(b"k", b"v")
-        assert logged.commit() == 0
-
-    del kept  # as long as there is an error there is what it has met
-
-
 @pytest.mark.spec("LGS-9")
 def test_an_engine_may_lie_elsewhere_beside_a_changelog_in_files(
     root: ss.StateRoot, tmp_path: Path
@@ -462,8 +299,9 @@ def test_a_snapshot_is_read_where_one_change_is_missing(
 
     monkeypatch.setattr(catching_up, "newest_valid_snapshot", newest)
     monkeypatch.setattr(catching_up, "restore", lambda *_, **__: "restored")
-    at: Any = Standing(committed, first, 9)
-    at.begun_from = None
+    at: Any = SimpleNamespace(
+        committed_offset=lambda _: committed, first_offset=first, end_offset=9, begun_from=None
+    )
     place = root.partition("counts", 0)
     report: Any = catching_up.bring_up(at, at, place, LOG, None)
 
@@ -532,35 +370,6 @@ def test_an_opening_by_the_specification_that_the_root_has_writes_nothing(
     with open_logged_store(root, typed) as logged:
         logged.store.put("k", 1)
         assert logged.commit() == 0
-
-
-@pytest.mark.spec("OBJ-18")
-def test_a_copy_that_is_ahead_of_its_log_is_not_restored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It has what the log has lost, or is of another one; nothing is loaded over it."""
-    root = ss.StateRoot.create("memory://tests/opening-steps-ahead")
-    root.add_store(COUNTS, partitions=1)
-    steps: list[str] = []
-
-    def refuse(*_: object) -> None:
-        steps.append("checked")
-        raise StoreMismatchError("it is ahead")
-
-    monkeypatch.setattr(object_opening, "check_committed", refuse)
-    monkeypatch.setattr(object_opening, "restore", lambda *_, **__: steps.append("restored"))
-    with pytest.raises(StoreMismatchError, match="it is ahead"):
-        restore_from_objects(
-            root,
-            COUNTS,
-            0,
-            directory=tmp_path / "engine",
-            backend="sqlite",
-            options=None,
-            progress=None,
-        )
-
-    assert steps == ["checked"]
 
 
 @pytest.mark.spec("LGS-10")
