@@ -350,13 +350,17 @@ class FileChangelog(FrameAppends):
         batch: pa.RecordBatch | EncodedRows | None,
         position: Position,
         durability: Durability,
+        *,
+        appended_at_ms: int | None = None,
     ) -> OffsetRange:
         if self._is_paused:
             raise StoreClosedError(
                 f"the changelog in {str(self._directory)!r} is paused; resume it first"
             )
         durable = durability is Durability.POWER_LOSS
-        return self._end.append(kind, batch, position, durable=durable)
+        return self._end.append(
+            kind, batch, position, durable=durable, appended_at_ms=appended_at_ms
+        )
 
 
 def _check_vacant(directory: Path) -> None:

@@ -122,8 +122,11 @@ class LogAppender:
         position: Position,
         *,
         durable: bool,
+        appended_at_ms: int | None = None,
     ) -> OffsetRange:
         """Append one frame, and bring the totals up to date with it.
+
+        It is of now, unless the append is a part of what was committed at another time.
 
         Raises:
             InvalidTypeError: *position* is not one.
@@ -133,9 +136,8 @@ class LogAppender:
         self.take_note()
         if not isinstance(position, Position):
             raise InvalidTypeError(f"position must be a Position, got {position!r}")
-        frame = next_frame(
-            self._bodies, kind, batch, position, self._tail.end_offset, self._clock_ms()
-        )
+        at_ms = self._clock_ms() if appended_at_ms is None else appended_at_ms
+        frame = next_frame(self._bodies, kind, batch, position, self._tail.end_offset, at_ms)
         header = frame.header
         if self._active.end + header.frame_bytes > self._options.segment_bytes:
             self.seal()

@@ -155,7 +155,7 @@ class VisibleChangelog(VisibleLog):
     def offset_at(self, time_ms: int) -> int:
         end = self.end()
         for frame in self.frames(self.first_offset(), end.offset):
-            if frame.appended_at_ms >= time_ms or frame.base_offset >= end.log_offset:
+            if frame.appended_at_ms >= time_ms:
                 return frame.base_offset
         return end.offset
 

@@ -108,8 +108,8 @@ class VisibleLog(ABC):
     def offset_at(self, time_ms: int) -> int:
         """Return the first offset that was appended at *time_ms* or later; the end if none was.
 
-        By the writer's clock. A frame that compaction has merged counts as its last commit does,
-        and what is not appended yet as one of now. The log is read up to there.
+        By the writer's clock, and for all partitions of a staged write the same. A frame that
+        compaction has merged counts as its last commit does. The log is read up to there.
         """
 
     @abstractmethod

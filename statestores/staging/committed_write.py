@@ -16,12 +16,11 @@ from statestores.arrow.file_access import reporting
 from statestores.arrow.snapshots.directory import list_snapshots
 from statestores.begun_partitions import noted, refuse_gone
 from statestores.changelog import (
-    Changelog,
     FileChangelog,
-    FrameKind,
     change_schema,
     changelog_partition,
 )
+from statestores.changelog.next_frame import append_frame
 from statestores.errors import StoreCorruptedError, StoreMismatchError
 from statestores.failpoints import reach
 from statestores.files.directory_lock import DirectoryLock
@@ -43,7 +42,7 @@ _AT_A_TIME = 4
 
 
 def carry_out(
-    store_directory: Path, intent: WriteIntent, logs: Mapping[int, Changelog], kind: str
+    store_directory: Path, intent: WriteIntent, logs: Mapping[int, FileChangelog], kind: str
 ) -> None:
     """Append to *logs* what *intent* says and they do not have yet; then it is finished.
 
@@ -93,7 +92,7 @@ def finish(
 
 def open_log(
     partition: PartitionDirectory, specification: StoreSpecification[Any, Any]
-) -> Changelog:
+) -> FileChangelog:
     """Open the changelog of *partition* for appending; make one where there is nothing yet.
 
     Raises:
@@ -150,7 +149,7 @@ def _roll_forward(
     store_directory: Path,
     intent: WriteIntent,
     number: int,
-    log: Changelog,
+    log: FileChangelog,
     kind: str,
     *,
     checked: bool = False,
@@ -176,10 +175,7 @@ def _roll_forward(
         assert frame is not None  # noqa: S101  # only the end has no frame
         # The last one waits for the disk, and so for all. Until then they can be appended again.
         durability = Durability.POWER_LOSS if following is None else Durability.PROCESS_CRASH
-        if frame.kind is FrameKind.CLEAR:
-            log.append_clear(durability=durability)
-        else:
-            log.append_batch(frame.batch, durability=durability)
+        append_frame(log, frame, durability=durability)
     reach("publish.appended")
 
 

@@ -19,11 +19,12 @@ import pyarrow as pa
 
 from statestores.arrow.snapshots.choice import newest_valid_snapshot
 from statestores.changelog import (
-    Changelog,
+    FileChangelog,
     Frame,
     change_schema,
     changelog_partition,
 )
+from statestores.changelog.file_log import wall_clock_ms
 from statestores.errors import (
     InvalidArgumentError,
     StorageError,
@@ -137,7 +138,7 @@ class Publisher:
     _directories: Mapping[int, PartitionDirectory]
     _specification: StoreSpecification[Any, Any]
     _batches: Mapping[str, int]
-    _logs: Mapping[int, Changelog]
+    _logs: Mapping[int, FileChangelog]
 
     @property
     def end_offsets(self) -> dict[int, int]:
@@ -229,9 +230,10 @@ class Publisher:
             finished=False,
             partitions=writes,
             batches={**self._batches, **applied},
+            committed_at_ms=wall_clock_ms(),
         )
 
-    def _next_sequence(self, number: int, log: Changelog) -> int:
+    def _next_sequence(self, number: int, log: FileChangelog) -> int:
         """Return a number above that of every duplicate that is there (WIN-21)."""
         choice = newest_valid_snapshot(self._directories[number].snapshots)
         logged = changelog_partition(self._specification.name, number)

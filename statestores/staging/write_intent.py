@@ -5,7 +5,8 @@ first says, in one small file, what it is going to append and where: from then o
 happened, and whoever finds it unfinished finishes it, or reads it as if it were::
 
     ROOT/<store>/.writes/intent.json       the last write of the store, finished or not
-    ROOT/<store>/.writes/<write id>/       the rows that its tasks have staged
+    ROOT/<store>/.writes/<write id>/       the rows that its tasks have staged, and the time of the
+                                           commit (`commit_time`)
 
 The file stays when the write is finished: a reader that finds the same one before and after it has
 looked at several changelogs has seen none of them half-way.
@@ -22,12 +23,14 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 
+from statestores.changelog.file_log import wall_clock_ms
 from statestores.changelog.frame import Frame, FrameKind
 from statestores.changelog.rows import empty_batch
 from statestores.errors import InvalidArgumentError, StoreCorruptedError
 from statestores.files.durable_json import check_format, read_json, write_json
 from statestores.files.strict_json import Fields
 from statestores.spi.offsets import Position
+from statestores.staging.commit_time import note_commit_time, noted_commit_time
 from statestores.staging.staged_rows import (
     StagedFile,
     in_frames,
@@ -104,6 +107,15 @@ class WriteIntent:
     """The last batch of each stream that is applied, this write included. Every intent takes over
     those of the one before it, so the answer is as durable as the writes themselves."""
 
+    committed_at_ms: int | None = None
+    """The time of everything that it appends. ``None`` when it is finished, and where an earlier
+    release has committed it: then it is of the time at which it is appended, or read."""
+
+    @property
+    def appended_at_ms(self) -> int:
+        """The time that its frames get, which are of now where nothing else is said."""
+        return wall_clock_ms() if self.committed_at_ms is None else self.committed_at_ms
+
 
 def check_write_id(write_id: str) -> str:
     """Accept the id of a write, which names a directory.
@@ -138,6 +150,9 @@ def store_intent(store_directory: Path, intent: WriteIntent) -> None:
     numbered = any(write.first_sequence is not None for write in intent.partitions.values())
     version = _FORMAT_WITH_SEQUENCES if numbered else _FORMAT
     content = {"format": _FORMAT_WITH_BATCHES if intent.batches else version, **asdict(intent)}
+    del content["committed_at_ms"]  # no field, since releases that do not know it would refuse it
+    if intent.committed_at_ms is not None and not intent.finished:
+        note_commit_time(write_directory(store_directory, intent.write_id), intent.committed_at_ms)
     if not intent.batches:
         del content["batches"]
     content["partitions"] = {
@@ -172,15 +187,19 @@ def read_intent(store_directory: Path) -> WriteIntent | None:
         fields.refuse("write_id", "the id of a write")
     writes = fields.inside("partitions")
     batches = fields.inside("batches") if "batches" in content else None
+    write_id, is_finished = fields.text("write_id"), fields.flag("finished")
     return WriteIntent(
-        write_id=fields.text("write_id"),
+        write_id=write_id,
         overwrite=fields.flag("overwrite"),
-        finished=fields.flag("finished"),
+        finished=is_finished,
         partitions={
             number: _partition_write(number, writes.inside(name))
             for number, name in writes.numbered()
         },
         batches={} if batches is None else {stream: batches.integer(stream) for stream in batches},
+        committed_at_ms=None
+        if is_finished
+        else noted_commit_time(write_directory(store_directory, write_id)),
     )
 
 
@@ -219,7 +238,7 @@ def _partition_write(number: int, fields: Fields) -> PartitionWrite:
 
 def finished(intent: WriteIntent) -> WriteIntent:
     """Return what is left to say when all of *intent* has been appended."""
-    return replace(intent, finished=True, partitions={})
+    return replace(intent, finished=True, partitions={}, committed_at_ms=None)
 
 
 def planned(
@@ -256,17 +275,17 @@ def intended_frames(
         StoreCorruptedError, StorageError: One cannot be read.
     """
     write = intent.partitions[partition]
-    offset = write.base_offset
+    offset, at_ms = write.base_offset, intent.appended_at_ms
     if intent.overwrite:
         if start <= offset:
-            yield _frame(FrameKind.CLEAR, offset, empty_batch(schema))
+            yield _frame(FrameKind.CLEAR, offset, empty_batch(schema), at_ms)
         offset += 1
     sequence = write.first_sequence
     directory = write_directory(store_directory, intent.write_id)
     rows = staged_batches(directory, write.files, schema, checked=checked)
     for batch in in_frames(rows, schema):
         changes = batch if sequence is None else with_sequences(batch, sequence)
-        frame = _frame(FrameKind.CHANGES, offset, changes)
+        frame = _frame(FrameKind.CHANGES, offset, changes, at_ms)
         offset = frame.last_offset + 1
         if sequence is not None:
             sequence += batch.num_rows
@@ -274,12 +293,12 @@ def intended_frames(
             yield frame.within(start, offset)
 
 
-def _frame(kind: FrameKind, offset: int, batch: pa.RecordBatch) -> Frame:
+def _frame(kind: FrameKind, offset: int, batch: pa.RecordBatch, appended_at_ms: int) -> Frame:
     return Frame(
         kind=kind,
         base_offset=offset,
         last_offset=offset + max(batch.num_rows, 1) - 1,
-        appended_at_ms=0,
+        appended_at_ms=appended_at_ms,
         position=Position(),
         batch=batch,
     )

@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import Any
 
-from statestores.changelog import FileChangelog
+from statestores.changelog.frame import FrameKind
 from statestores.staging import committed_write, staged_write
 from statestores.state_root import StateRoot
 
@@ -19,13 +19,13 @@ def die(*arguments: Any, **named: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def before(owner: Any, name: str, *, call: int = 1) -> None:
-    """Die at the *call*-th call of a function, before it."""
+def before(owner: Any, name: str, *, call: int = 1, of_rows: bool = False) -> None:
+    """Die at the *call*-th call of a function, before it; of those *of_rows*, or of all."""
     original = getattr(owner, name)
     left = [call]
 
     def dying(*arguments: Any, **named: Any) -> Any:
-        left[0] -= 1
+        left[0] -= not of_rows or arguments[1].kind is FrameKind.CHANGES
         if left[0] == 0:
             die()
         return original(*arguments, **named)
@@ -41,9 +41,9 @@ def main(root: str, store: str, write_id: str, mode: Any, step: str) -> None:
     elif step == "after the intent":
         before(committed_write, "_roll_forward")
     elif step == "before an append":
-        before(FileChangelog, "append_batch", call=2)
+        before(committed_write, "append_frame", call=2, of_rows=True)
     elif step == "after an append":
-        before(FileChangelog, "append_batch", call=3)
+        before(committed_write, "append_frame", call=3, of_rows=True)
     elif step == "before the end":
         before(committed_write, "_close")
     elif step == "after the end":

@@ -183,7 +183,7 @@ def test_a_time_is_the_first_offset_appended_then_or_later(tmp_path: Path) -> No
 
 
 def test_a_staged_write_that_is_not_appended_yet_is_of_now(tmp_path: Path) -> None:
-    """It is committed, and its append will have the time at which it happens."""
+    """All of it is there at any later time (`test_commit_times` has those of unfinished ones)."""
     root = ss.StateRoot.create(tmp_path / "state")
     root.add_store(COUNTS, partitions=1)
     batch = pa.record_batch([[b"k"], [b"v"]], schema=change_schema(COUNTS.kind))
