@@ -16,6 +16,8 @@ from statestores.changelog import (
     changelog_partition,
 )
 from statestores.errors import (
+    SnapshotCorruptedError,
+    StorageError,
     StoreMismatchError,
 )
 from statestores.logged_store.store import LoggedStore
@@ -120,14 +122,20 @@ def bring_up(
     choice = SnapshotChoice(None, {})
     if committed is None or changelog.first_offset > committed + 1:
         choice = newest_valid_snapshot(directory.snapshots)
-    with choice.explaining():
-        report = restore(
-            store,
-            snapshot=choice.snapshot,
-            changelog=changelog,
-            partition=partition,
-            progress=progress,
-        )
+    try:
+        with choice.explaining():
+            report = restore(
+                store,
+                snapshot=choice.snapshot,
+                changelog=changelog,
+                partition=partition,
+                progress=progress,
+            )
+    except (SnapshotCorruptedError, StorageError):
+        if not choice.is_gone:
+            raise
+        # It was removed while it was read.
+        return bring_up(store, changelog, directory, partition, progress)
     if store.begun_from is None or choice.snapshot is not None:
         return report
     offset, rows = store.begun_from

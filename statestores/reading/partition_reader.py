@@ -6,7 +6,7 @@ staged write that is committed and not finished counts as a part of the changelo
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -40,6 +40,8 @@ from statestores.spi.offsets import Position
 from statestores.spi.serde import Serde
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import PartitionDirectory
+
+T = TypeVar("T")
 
 
 class PartitionReader:
@@ -112,7 +114,8 @@ class PartitionReader:
         Raises:
             ChangelogCorruptedError, StoreCorruptedError, StorageError: It cannot be read.
         """
-        return self._log.offset_at(time_ms)
+        with self._noticing_a_reshard():
+            return self._log.offset_at(time_ms)
 
     def newest_snapshot(self) -> Manifest | None:
         """Return what the newest snapshot with a readable manifest is; ``None`` without one.
@@ -138,7 +141,9 @@ class PartitionReader:
         Raises:
             ChangelogCorruptedError, StoreCorruptedError, StorageError: It cannot be read.
         """
-        return self._log.frames(self._log.first_offset(), self._log.end().offset)
+        with self._noticing_a_reshard():
+            frames = self._log.frames(self._log.first_offset(), self._log.end().offset)
+        return self._noticed(frames)
 
     def shares(
         self,
@@ -150,8 +155,8 @@ class PartitionReader:
     ) -> list[KeySelection]:
         """Return *keys* in parts for readers of the content at *offset* that share the work.
 
-        Together they give the rows that one reader would, whatever is written meanwhile. As many
-        as *count* says, or as are needed for *rows* of the snapshot each, or for as many changes if
+        Together they give the rows that one reader would, whatever is written meanwhile. As many as
+        *count* says, or as are needed for *rows* of the snapshot each, or for as many changes if
         there is none; otherwise by its size, or one alone where most of the work is in the
         changelog, which each reader reads.
 
@@ -159,9 +164,10 @@ class PartitionReader:
             ChangelogCorruptedError, StorageError: The partition cannot be read.
         """
         keys = keys or KeySelection()
-        snapshot = next(self._snapshots.readable(offset, self._log.end()), None)
-        if snapshot is None:
-            return log_shares(self._log, offset + 1, keys, count=count, rows=rows)
+        with self._noticing_a_reshard():
+            snapshot = next(self._snapshots.readable(offset, self._log.end()), None)
+            if snapshot is None:
+                return log_shares(self._log, offset + 1, keys, count=count, rows=rows)
         if count is rows is None and offset - snapshot.offset > snapshot.rows:
             return [keys]
         return key_shares(snapshot.manifest, keys, count=count, rows=rows)
@@ -244,9 +250,12 @@ class PartitionReader:
         schema: pa.Schema,
         serdes: Mapping[str, Serde[Any]],
     ) -> Iterator[pa.RecordBatch]:
+        return (decoded(batch, schema, serdes) for batch in self._noticed(batches))
+
+    def _noticed(self, given: Iterator[T]) -> Iterator[T]:
+        """Yield what is *given*, as `_noticing_a_reshard` says."""
         with self._noticing_a_reshard():
-            for batch in batches:
-                yield decoded(batch, schema, serdes)
+            yield from given
 
     def changes(
         self,
@@ -293,7 +302,9 @@ class PartitionReader:
             lambda offset, changing: self.replay(offset, changing).rows(),
         )
         wanted = selected_fields(schema, columns)
-        return feed.read(from_offset, to_offset, wanted, typed=typed, before=before)
+        with self._noticing_a_reshard():
+            batches = feed.read(from_offset, to_offset, wanted, typed=typed, before=before)
+        return self._noticed(batches)
 
     def replay(
         self,

@@ -1,7 +1,11 @@
-"""The content of a partition by its files: a snapshot, the changes after it, and what is shown."""
+"""The content of a partition by its files: a snapshot, the changes after it, and what is shown.
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+A snapshot may be removed while its rows are read, as a vacuum does. What is there instead gives the
+same rows in the same order, so they go on where they were.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import pyarrow as pa
@@ -14,7 +18,11 @@ from statestores.arrow.rows.tail import Tail
 from statestores.arrow.rows.versioned import VersionedTail
 from statestores.arrow.schemas import valid_at
 from statestores.arrow.snapshots.reader import Snapshot
+from statestores.errors import SnapshotCorruptedError, StorageError
 from statestores.spi.specification import StoreSpecification
+
+_ATTEMPTS = 10
+"""How often rows go on with other files; a reader that is overtaken more often is too slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,9 @@ class Replay:
 
     keys: KeySelection
     """The keys that are there."""
+
+    again: Callable[[KeySelection], Self] | None = field(default=None, compare=False)
+    """Gives the same content, of some keys, from the files that are there by then."""
 
     @classmethod
     def of(
@@ -56,8 +67,27 @@ class Replay:
         return time_ms
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in key order; of versions also those that say that a key was deleted."""
-        return self.tail.merge(_stored(self.snapshot, self.keys))
+        """Yield the rows in key order; of versions also those that say that a key was deleted.
+
+        Raises:
+            OffsetOutOfRangeError: The snapshot was removed, and nothing else has the content.
+            SnapshotCorruptedError, ChangelogCorruptedError, StoreCorruptedError, StorageError:
+                Something cannot be read.
+        """
+        replay, place, left = self, _Place(), _ATTEMPTS
+        while True:
+            try:
+                for batch in replay.tail.merge(_stored(replay.snapshot, replay.keys)):
+                    rows = place.behind(batch)
+                    if rows.num_rows:
+                        yield rows
+            except (SnapshotCorruptedError, StorageError):
+                snapshot, left = replay.snapshot, left - 1
+                if self.again is None or snapshot is None or snapshot.is_there or not left:
+                    raise
+            else:
+                return
+            replay = self.again(self.keys.both(place.here()))
 
     def shown(
         self, as_of_ms: int | None = None, *, history: bool = False
@@ -65,6 +95,41 @@ class Replay:
         """Yield the rows that a read shows: of versions those of one time, or the *history*."""
         horizon_ms = self.tail.horizon_ms if isinstance(self.tail, VersionedTail) else None
         return shown_rows(self.rows(), horizon_ms, as_of_ms, history=history)
+
+
+class _Place:
+    """How far rows have been given: the last key, and how many of its rows."""
+
+    def __init__(self) -> None:
+        self._key: bytes | None = None
+        self._rows = 0
+        self._again = 0
+
+    def here(self) -> KeySelection:
+        """Return what is still to come, and all of the last key; its rows are left out by count."""
+        self._again = self._rows
+        return KeySelection(first=self._key)
+
+    def behind(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return what *batch*, the next one, has behind this place, and go there."""
+        repeated = min(self._again, batch.num_rows)
+        self._again -= repeated
+        rows = batch.slice(repeated)
+        if rows.num_rows:
+            keys = rows.column("key")
+            last = keys[-1].as_py()
+            same = _at_the_end(keys, last)
+            goes_on = last == self._key and same == len(keys)
+            self._rows = self._rows + same if goes_on else same
+            self._key = last
+        return rows
+
+
+def _at_the_end(keys: pa.Array, key: bytes) -> int:
+    """Return how many of *keys*, which are in order, are *key*, the last one."""
+    if len(keys) == 1 or keys[-2].as_py() != key:
+        return 1
+    return len(keys) - int(pc.index(keys, pa.scalar(key, keys.type)).as_py())
 
 
 def shown_rows(

@@ -5,6 +5,8 @@ what was listed is gone by the time it is read.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from statestores.arrow.keys.key_selection import KeySelection
@@ -86,11 +88,14 @@ class Replays:
             )
         if runs is not None:
             runs.clear()  # of an attempt before
-        return self._followed(Replay.of(self._specification, snapshot, keys, runs), start, stop)
+        replay = Replay.of(self._specification, snapshot, keys, runs)
+        again = partial(self.at, max(start, stop) - 1, runs=runs)
+        return self._followed(replace(replay, again=again), start, stop)
 
     def _followed(self, replay: Replay, start: int, stop: int) -> Replay:
         """Return *replay* with the changes from *start* up to *stop* added."""
         if start < stop:
+            self._check_begins(start, stop)
             self._log.check_compaction(start, stop)
             for frame in self._log.frames(start, stop):
                 if frame.kind is FrameKind.CLEAR:
@@ -99,6 +104,20 @@ class Replays:
                     replay.tail.add(frame.batch)
             self._log.check_compaction(start, stop)  # it may have come while they were read
         return replay
+
+    def _check_begins(self, start: int, stop: int) -> None:
+        """Accept a changelog that has what comes from *start* on.
+
+        Raises:
+            OffsetOutOfRangeError: It begins later, and there is no snapshot up to *stop* any more.
+        """
+        first = self._log.first_offset()
+        if first > start:
+            raise OffsetOutOfRangeError(
+                f"the content of partition {self._number} of {self._specification.name!r} at "
+                f"offset {stop - 1} is gone: its changelog has the changes from offset {first} on, "
+                "and no snapshot those before; read it at a later offset, or at that of a snapshot"
+            )
 
     def _is_engine_alone(self) -> bool:
         place = self._place

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from statestores.arrow.keys.key_selection import KeySelection
-from statestores.arrow.snapshots.choice import ListedSnapshot, passed_over
+from statestores.arrow.snapshots.choice import ListedSnapshot, is_gone, passed_over
 from statestores.arrow.snapshots.reader import Snapshot
 from statestores.changelog import changelog_partition
 from statestores.errors import (
     SnapshotCorruptedError,
+    StorageError,
     StoreMismatchError,
     StoreNotFoundError,
     UnsupportedFormatError,
@@ -45,7 +46,10 @@ class UsableSnapshots:
     def readable(
         self, offset: int | None, end: LogEnd, refused: list[Exception] | None = None
     ) -> Iterator[Snapshot]:
-        """Yield those up to *offset*, newest first; note in *refused* why others are not used."""
+        """Yield those up to *offset*, newest first; note in *refused* why others are not used.
+
+        One that is removed meanwhile is none.
+        """
         return self.readable_of(self.listed(offset), end, refused)
 
     def readable_of(
@@ -58,7 +62,13 @@ class UsableSnapshots:
         for each in reversed(listed):
             try:
                 snapshot = each.read()
-            except (SnapshotCorruptedError, UnsupportedFormatError, StoreNotFoundError) as error:
+            except StoreNotFoundError:
+                continue  # removed since it was listed
+            except (SnapshotCorruptedError, UnsupportedFormatError, StorageError) as error:
+                if is_gone(each.place, None):
+                    continue  # likewise
+                if isinstance(error, StorageError):
+                    raise
                 if refused is not None:
                     refused.append(error)
                 continue
@@ -79,7 +89,11 @@ class UsableSnapshots:
         for snapshot in self.readable_of(listed, end, refused):
             try:
                 snapshot.verify_checksums(keys)
-            except (SnapshotCorruptedError, StoreNotFoundError) as error:
+            except (SnapshotCorruptedError, StorageError) as error:
+                if not snapshot.is_there:
+                    continue
+                if isinstance(error, StorageError):
+                    raise
                 refused.append(error)
             else:
                 self._check_enough(snapshot.offset + 1, end, refused)
@@ -106,14 +120,13 @@ class UsableSnapshots:
         Raises:
             SnapshotCorruptedError: They have what is missing.
         """
-        damaged = [error for error in refused if not isinstance(error, StoreNotFoundError)]
-        if not damaged or (end.has_log and self._log.first_offset() <= start):
+        if not refused or (end.has_log and self._log.first_offset() <= start):
             return
         has = f"begins at offset {self._log.first_offset()}" if end.has_log else "is not there"
         raise SnapshotCorruptedError(
             f"the content of {shown_place(self._place)!r} cannot be read: its changelog {has}, "
-            f"and is needed from offset {start} on; {passed_over(damaged)}"
-        ) from damaged[0]
+            f"and is needed from offset {start} on; {passed_over(refused)}"
+        ) from refused[0]
 
 
 def newest_of(listed: Sequence[ListedSnapshot]) -> int:

@@ -21,6 +21,7 @@ from statestores.changelog.contract import NO_POSITION, ReadOnlyChangelog
 from statestores.errors import (
     OffsetOutOfRangeError,
     SnapshotCorruptedError,
+    StorageError,
     StoreNotFoundError,
     UnsupportedFormatError,
 )
@@ -194,8 +195,15 @@ class PartitionInDirectory(CopiedPartition):
         if committed is None or log.first_offset > committed + 1:
             last = log.end_offset - 1
             choice = newest_valid_snapshot(self._directory.snapshots, to_offset=last)
-        with choice.explaining():
-            return restore(store, snapshot=choice.snapshot, changelog=log, partition=self.logged)
+        try:
+            with choice.explaining():
+                return restore(
+                    store, snapshot=choice.snapshot, changelog=log, partition=self.logged
+                )
+        except (SnapshotCorruptedError, StorageError):
+            if not choice.is_gone:
+                raise
+        return self.bring_up(store, log)  # it was removed while it was read
 
     def mark_at(self, offset: int) -> LogMark | None:
         """Return when the change was appended; without it, when its snapshot was written."""

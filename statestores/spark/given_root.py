@@ -138,6 +138,18 @@ class GivenRoot:
         except StoreNotFoundError:
             return None
 
+    def home(self, store: str, partitions: int) -> Path | None:
+        """Return the directory of the partitions that *store* has now; ``None`` for a URL.
+
+        Whoever plans a read takes it once, and reads there alone: the partitions are replaced by a
+        reshard, and some of the old and some of the new ones are no content of the store (RSH-7).
+
+        Raises:
+            StoreReshardedError: The store has another number of *partitions* by now.
+            StateStoreError: The root cannot be read.
+        """
+        return current_home(self.place, store, partitions) if isinstance(self.place, Path) else None
+
     def partition(
         self,
         specification: StoreSpecification[Any, Any],
@@ -146,10 +158,12 @@ class GivenRoot:
         seen: "View | None" = None,
         *,
         pinned: bool = False,
+        home: Path | None = None,
     ) -> "PartitionPlace":
         """Return where partition *number* of a store is read, without looking at it.
 
-        Of an object store *seen* is what is known; *pinned* says to read no further than that.
+        Of an object store *seen* is what is known; *pinned* says to read no further than that. Of a
+        directory *home* is where to read, if not where the store has its partitions now.
 
         Raises:
             StoreReshardedError: The store has another number of *partitions* by now.
@@ -158,8 +172,8 @@ class GivenRoot:
         from statestores.reading.partition_places import ObjectPartition  # noqa: PLC0415  # needs pyarrow
 
         if isinstance(self.place, Path):
-            home = current_home(self.place, specification.name, partitions)
-            return PartitionDirectory(home / str(number))
+            place = home or current_home(self.place, specification.name, partitions)
+            return PartitionDirectory(place / str(number))
         log = self.object_log(specification, partitions, seen)
         return ObjectPartition(log, number, seen, pinned=pinned)
 

@@ -22,10 +22,12 @@ from statestores.errors import (
     InvalidArgumentError,
     OffsetOutOfRangeError,
     SnapshotCorruptedError,
+    StorageError,
     StoreNotFoundError,
 )
 from statestores.files.durable_directory import make_durable
 from statestores.files.scratch_directory import scratch_directory
+from statestores.generations import refuse_replaced
 from statestores.reading.partition_places import PartitionPlace, snapshots_of
 from statestores.reading.partition_reader import PartitionReader
 from statestores.reading.visible_log import LogEnd
@@ -68,6 +70,16 @@ class FileSnapshot:
         """
         if self.memory_bytes < 1:
             raise InvalidArgumentError(f"memory_bytes must be from 1, got {self.memory_bytes!r}")
+        try:
+            written = self._at_the_end()
+        except (OffsetOutOfRangeError, StorageError):
+            self._refuse_replaced()
+            raise
+        self._refuse_replaced()  # nobody reads one beside partitions that are gone
+        return written
+
+    def _at_the_end(self) -> SnapshotInfo | None:
+        """Write it at the end of the changelog, wherever that is when it can be read."""
         reader = PartitionReader(self.directory, self.specification)
         for _ in range(_ATTEMPTS - 1):
             end = reader.end
@@ -77,6 +89,15 @@ class FileSnapshot:
                 if reader.end.offset == end.offset:
                     raise  # otherwise a compaction has passed that end while it was read
         return self._written(reader, reader.end)
+
+    def _refuse_replaced(self) -> None:
+        """Accept partitions that are the store's.
+
+        Raises:
+            StoreReshardedError: The store has other partitions since the root was opened.
+        """
+        if isinstance(self.directory, PartitionDirectory):
+            refuse_replaced(self.directory.path.parent)
 
     def _written(self, reader: PartitionReader, end: LogEnd) -> SnapshotInfo | None:
         """Write the content that *reader* has at *end*."""
@@ -125,6 +146,10 @@ class FileSnapshot:
             snapshot.verify_checksums()
         except (SnapshotCorruptedError, StoreNotFoundError):
             return None
+        except StorageError:
+            if path.exists():
+                raise
+            return None  # removed meanwhile
         return SnapshotInfo(
             place=path,
             partition=snapshot.manifest.partition,

@@ -20,6 +20,7 @@ from statestores.changelog import FileChangelog, changelog_partition
 from statestores.errors import (
     InvalidArgumentError,
     SnapshotCorruptedError,
+    StorageError,
     StoreNotFoundError,
     UnsupportedFormatError,
 )
@@ -135,6 +136,10 @@ def remove_old_snapshots(directory: PartitionDirectory, keep: int) -> tuple[list
             snapshot.verify_checksums()
         except (SnapshotCorruptedError, StoreNotFoundError, UnsupportedFormatError):
             continue
+        except StorageError:
+            if path.exists():
+                raise
+            continue  # removed meanwhile
         kept.append(snapshot)
     remove_native_leftovers(directory.snapshots)
     remove_stale_temporaries(directory.snapshots)

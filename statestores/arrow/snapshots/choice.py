@@ -29,6 +29,11 @@ class SnapshotChoice:
     refused: dict[Path | str, SnapshotCorruptedError | UnsupportedFormatError]
     """The newer ones that cannot be used, by their places, with the reason of each."""
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the snapshot has been removed since it was chosen."""
+        return self.snapshot is not None and not self.snapshot.is_there
+
     @contextmanager
     def explaining(self) -> Iterator[None]:
         """Say which snapshots were passed over when the block finds that something is missing.
@@ -112,7 +117,7 @@ def newest_valid(listed: Iterable[ListedSnapshot]) -> SnapshotChoice:
         except StoreNotFoundError:
             continue  # removed since it was listed
         except (SnapshotCorruptedError, UnsupportedFormatError, StorageError) as error:
-            if _is_gone(each.place, snapshot):
+            if is_gone(each.place, snapshot):
                 continue  # likewise
             if isinstance(error, StorageError):
                 raise
@@ -122,7 +127,7 @@ def newest_valid(listed: Iterable[ListedSnapshot]) -> SnapshotChoice:
     return SnapshotChoice(None, refused)
 
 
-def _is_gone(place: Path | str, snapshot: Snapshot | None) -> bool:
+def is_gone(place: Path | str, snapshot: Snapshot | None) -> bool:
     """Return whether nothing is at *place* any more, of which *snapshot* may have been read."""
     if isinstance(place, Path):
         return not place.exists()

@@ -1,11 +1,13 @@
 """Batch reads: one or more tasks for each partition of the store, all pinned to one offset.
 
-The offsets are taken once, while planning. So all tasks show the store at one moment with regard to
-staged writes, and a task that is repeated gives the same rows.
+The offsets are taken once, while planning, and so are the partitions that they are of. So all tasks
+show the store at one moment with regard to staged writes and reshards, and a task that is repeated
+gives the same rows.
 """
 
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -54,6 +56,9 @@ class StorePartition(InputPartition):
 
     seen: "View | None" = None
     """What the driver has seen of a log in an object store, where its tasks need not look again."""
+
+    home: Path | None = None
+    """Where the partitions were that the driver has planned for, in a directory."""
 
 
 class StateStoreReader(DataSourceReader):
@@ -180,13 +185,14 @@ class StateStoreReader(DataSourceReader):
         from statestores.reading.partition_reader import end_offsets  # noqa: PLC0415  # needs pyarrow
 
         options = self._options
-        readers = [self._open(number) for number in self._read_numbers]
+        home = self._root.home(self._specification.name, self._partitions)
+        readers = [self._open(number, home=home) for number in self._read_numbers]
         planned: list[InputPartition] = []
         for number, reader, end in zip(
             self._read_numbers, readers, end_offsets(readers), strict=True
         ):
             if options.read_change_feed:
-                planned.append(self._changes(number, reader, end))
+                planned.append(replace(self._changes(number, reader, end), home=home))
                 continue
             last = _offset_of(options.offset, number)
             if options.timestamp_as_of_ms is not None:
@@ -196,7 +202,7 @@ class StateStoreReader(DataSourceReader):
                 last = self._fresh_enough(reader, end, number)
             stop = end if last is None else last + 1
             planned += [
-                StorePartition(number, None, stop, share, reader.seen)
+                StorePartition(number, None, stop, share, reader.seen, home)
                 for share in reader.shares(
                     stop - 1,
                     self._keys(),
@@ -235,7 +241,7 @@ class StateStoreReader(DataSourceReader):
     def _batches(self, partition: StorePartition, columns: list[str]) -> "Iterator[pa.RecordBatch]":
         """Yield the rows of one task as they are stored, or decoded."""
         options = self._options
-        reader = self._open(partition.number, partition.seen)
+        reader = self._open(partition.number, partition.seen, partition.home)
         keys = self._keys() if partition.share is None else partition.share
         if options.read_change_feed:
             return reader.changes(
@@ -329,11 +335,13 @@ class StateStoreReader(DataSourceReader):
         oldest_ms = time.time_ns() // 1_000_000 - (age_ms or 0)
         return snapshot.offset if snapshot.created_at_ms >= oldest_ms else None
 
-    def _open(self, number: int, seen: "View | None" = None) -> "PartitionReader":
+    def _open(
+        self, number: int, seen: "View | None" = None, home: Path | None = None
+    ) -> "PartitionReader":
         from statestores.reading.partition_reader import PartitionReader  # noqa: PLC0415  # needs pyarrow
 
         place = self._root.partition(
-            self._specification, self._partitions, number, seen, pinned=seen is not None
+            self._specification, self._partitions, number, seen, pinned=seen is not None, home=home
         )
         return PartitionReader(place, self._specification)
 

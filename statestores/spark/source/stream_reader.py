@@ -6,6 +6,7 @@ micro-batch as a whole. With a limit it may be in several, none of its changes l
 
 import logging
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -60,6 +61,9 @@ class StreamPartition(InputPartition):
     seen: "View | None" = None
     """What the driver has seen of a log in an object store."""
 
+    home: Path | None = None
+    """Where the partitions are that the driver reads, in a directory."""
+
 
 class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the changes of one store as they come."""
@@ -110,6 +114,7 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         self._last: dict[int, int] | None = None
         self._readers: dict[int, PartitionReader] = {}
         self._warned: dict[int, str] = {}
+        self._home: Path | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what tasks get: they open what they read themselves."""
@@ -203,7 +208,7 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         for number, each in self._of_checkpoint(start).items():
             check_order(number, each.offset, stops[number].offset)
         return [
-            StreamPartition(number, each, stops[number].offset, self._open(number).seen)
+            StreamPartition(number, each, stops[number].offset, self._open(number).seen, self._home)
             for number, each in self._after_losses(self._of_checkpoint(start)).items()
             if each.offset < stops[number].offset
         ]
@@ -214,11 +219,13 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         """Yield the changes of one partition, and make sure that none has gone meanwhile."""
         assert isinstance(partition, StreamPartition)  # noqa: S101  # what `partitions` planned
         number, stop, seen = partition.number, partition.stop, partition.seen
+        self._home = partition.home
         self._open(number, seen)
         begun = self._after_losses(StreamOffsets({number: partition.start}))
         start = begun[number].offset
         if start < stop:
-            yield from self._feed.read(StorePartition(number, start, stop, seen=seen))
+            planned = StorePartition(number, start, stop, seen=seen, home=partition.home)
+            yield from self._feed.read(planned)
         self._after_losses(begun)
 
     def _after_losses(self, offsets: StreamOffsets) -> StreamOffsets:
@@ -296,6 +303,9 @@ class StateStoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow
 
         reader = self._readers.get(number)
         if reader is None or seen is not None:
-            place = self._root.partition(self._specification, self._partitions, number, seen)
+            self._home = self._home or self._root.home(self._specification.name, self._partitions)
+            place = self._root.partition(
+                self._specification, self._partitions, number, seen, home=self._home
+            )
             reader = self._readers[number] = PartitionReader(place, self._specification)
         return reader

@@ -173,8 +173,9 @@ def table_ends(
     root: GivenRoot, specification: StoreSpecification[Any, Any], partitions: int
 ) -> dict[int, int]:
     """Return where each partition ends now; a staged write is before all of them or after all."""
+    home = root.home(specification.name, partitions)
     readers = [
-        PartitionReader(root.partition(specification, partitions, number), specification)
+        PartitionReader(root.partition(specification, partitions, number, home=home), specification)
         for number in range(partitions)
     ]
     return dict(enumerate(end_offsets(readers)))

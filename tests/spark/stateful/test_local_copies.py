@@ -3,12 +3,15 @@
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stateful_plans import plan_of, run_batch
 from stateful_words import STORE, state_of
 
 import statestores as ss
+from statestores.arrow.snapshots.directory import list_snapshots, retire
+from statestores.arrow.snapshots.reader import Snapshot
 from statestores.changelog import ChangelogReader, FileChangelog, compact
 from statestores.errors import (
     OffsetOutOfRangeError,
@@ -196,3 +199,25 @@ class TestLocalCopies:
         run_batch(plan, 12, ["a", "b", "c"])
 
         assert state_of(plan.root) == {"a": 13, "b": 13, "c": 13}
+
+
+def test_a_snapshot_that_is_removed_while_it_is_loaded_is_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task beside a vacuum failed with "cannot read ... No such file or directory"."""
+    home = Home(str(tmp_path / "state"), tmp_path / "local")
+    home.append({"a": 1, "b": 1}, snapshot=True)
+    end_offset = home.append({"b": 2}, snapshot=True)
+    place = ss.StateRoot.open(home.root).partition("counts", 0).snapshots
+    newest = list(list_snapshots(place).values())[-1]
+    original = Snapshot.batches
+
+    def removing(snapshot: Snapshot, *arguments: Any, **named: Any) -> Any:
+        if snapshot.path == newest and newest.exists():
+            retire(newest)
+        return original(snapshot, *arguments, **named)
+
+    monkeypatch.setattr(Snapshot, "batches", removing)
+
+    assert home.content(end_offset) == {b"a": 1, b"b": 2}
+    assert not newest.exists()

@@ -14,6 +14,7 @@ from statestores.spark.columns import from_spark
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.options.read_and_write import SourceOptions
 from statestores.spark.source.publishing import discard_rows, publish_rows, stage_rows
+from statestores.spark.source.source import StateStoresDataSource
 from statestores.spark.source.write_by_snapshot import replace_by_snapshots, stage_sorted
 from statestores.spark.source.write_plan import WritePlan, plan_write
 from statestores.staging.write_intent import StreamBatch
@@ -108,3 +109,36 @@ def by_snapshot(planned: WritePlan, write_id: str) -> None:
     rows = from_spark(ROWS, planned.specification, raw=False)
     staged = [stage_sorted(planned, write_id, "0", [rows])]
     replace_by_snapshots(planned, write_id, staged, overwrite=True, expected_ends={})
+
+
+@pytest.mark.spec("RSH-7")
+@pytest.mark.parametrize("split", ["", "2"])
+def test_a_read_that_was_planned_before_is_of_the_partitions_of_then(
+    tmp_path: Path, split: str
+) -> None:
+    """Its tasks looked for the partitions anew.
+
+    So they asked the new ones for an offset of the old ones, and a user was told that an offset
+    "has been deleted", or that the content "is gone", or that the store was resharded, by chance.
+    """
+    root = tmp_path / "state"
+    write(plan(root, numPartitions="2"), "w1")
+    options = {"path": str(root)} | ({"splits": split} if split else {})
+    source = StateStoresDataSource(options)
+    reader = source.reader(source.schema())
+    planned = reader.partitions()
+    replaced = plan(root)
+    rows = from_spark(ROWS, replaced.specification, raw=False)
+    replace_by_snapshots(
+        replaced,
+        "s1",
+        [stage_sorted(replaced, "s1", "0", [rows])],
+        overwrite=True,
+        expected_ends={},
+    )
+
+    for each in planned:
+        with pytest.raises(StoreReshardedError, match="open the state root again"):
+            list(reader.read(each))
+    again = source.reader(source.schema())
+    assert sum(len(batch) for each in again.partitions() for batch in again.read(each)) == 3
