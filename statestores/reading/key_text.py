@@ -8,6 +8,7 @@ from statestores.errors import InvalidArgumentError, SerializationError
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.serdes.rows import RowSerde, SortedRowSerde
 from statestores.serdes.rows.cells import CellError
+from statestores.serdes.rows.plain_values import plain_from_text
 from statestores.spi.serde import Serde
 from statestores.spi.specification import StoreSpecification
 
@@ -58,15 +59,15 @@ def _encoded(text: str, serde: Serde[Any]) -> bytes:
         case "utf8":
             value = text
         case "int64" | "int64_sorted":
-            value = int(_number(text))
+            value = int(number_text(text))
         case "float64":
-            value = float(_number(text))
+            value = float(number_text(text))
         case "uuid":
             value = UUID(text)
         case "json" | "msgpack":
             value = json.loads(text)
         case _ if isinstance(serde, RowSerde | SortedRowSerde):
-            return serde.encode_plain(json.loads(text))
+            return serde.encode_plain(plain_from_text(text))
         case name:
             raise InvalidArgumentError(
                 f"keys of the serde {name!r} have no text form here; give the key's bytes as "
@@ -75,7 +76,7 @@ def _encoded(text: str, serde: Serde[Any]) -> bytes:
     return serde.encode(value)
 
 
-def _number(text: str) -> str:
+def number_text(text: str) -> str:
     """Return *text*, if it is a number as people write it, and not only as Python does.
 
     Python reads ``1_0`` as 10, and digits of any script, with white space around them. Who looks

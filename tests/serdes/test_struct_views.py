@@ -65,6 +65,22 @@ def test_json_that_is_no_row_is_refused_with_the_field(subtests: pytest.Subtests
 
 
 @pytest.mark.spec("SRD-41")
+def test_a_decimal_that_a_float_has_rounded_is_refused() -> None:
+    """A value read by a schema had 1234567890123456.8000 where its JSON had 1234567890123456.7891.
+
+    What has parsed JSON gives a float for a number. Up to 15 digits are those that were written;
+    of more nobody knows, and a text has as many as one likes.
+    """
+    stored, schema = json, read_schema("p decimal(20,4)")
+    view = struct_view(stored, schema)
+
+    assert view.decode(b'{"p": 99999999999.9999}') == {"p": Decimal("99999999999.9999")}
+    assert view.decode(b'{"p": "1234567890123456.7891"}') == {"p": Decimal("1234567890123456.7891")}
+    with pytest.raises(SerializationError, match="of up to 15 digits, or a longer one as text"):
+        view.decode(b'{"p": 1234567890123456.7891}')
+
+
+@pytest.mark.spec("SRD-41")
 def test_a_key_is_given_as_an_object() -> None:
     """On the command line and to whoever asks over HTTP."""
     keys = row_sorted("city: string not null, day: date32")

@@ -1,5 +1,6 @@
 """Options are read in one place, and nothing that was said is ignored."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -7,8 +8,10 @@ import pytest
 import statestores as ss
 from statestores.arrow.keys.key_selection import KeySelection
 from statestores.errors import InvalidOptionError
+from statestores.serdes import row_sorted
 from statestores.spark.options.keys import selection_from_options
 from statestores.spark.options.read_and_write import SourceOptions
+from statestores.spi import Serde
 from statestores_conformance.many_cases import for_each
 
 NOON_MS = 1_372_939_200_000  # 2013-07-04T12:00:00Z
@@ -172,3 +175,46 @@ def test_a_selection_that_would_select_something_else_is_refused(
     """A range of bytes is a range of keys only where the serde keeps the order."""
     with pytest.raises(InvalidOptionError, match=reason):
         selection_from_options(reading(**options), serde)
+
+
+SUMS = row_sorted("sum: decimal128(20, 4), at: double")
+
+
+@for_each(
+    ("serde", "text", "words"),
+    [
+        (ss.float64, "1_000", ""),
+        (ss.float64, " 1", ""),
+        (ss.float64, "\u0661", ""),
+        (SUMS, '{"sum": 1, "sum": 2}', "the field 'sum' twice"),
+        (SUMS, '{"at": 1e400}', "in 'at': expected a number that a float holds"),
+        (SUMS, '{"sum": 1e99999999999999999999}', "too large a number"),
+        (SUMS, "[" * 5_000, "nested too deeply"),
+        (ss.int64, "[" * 5_000, ""),
+        (ss.json, "[" * 5_000, ""),
+    ],
+)
+def test_a_text_that_could_be_another_key_is_refused(
+    serde: Serde[Any], text: str, words: str
+) -> None:
+    """Python takes `1_000` for 1000, and the last of two fields; `get` had refused the former.
+
+    Brackets ended the query with a `RecursionError`.
+    """
+    with pytest.raises(InvalidOptionError, match="the option 'key' must be a key of") as raised:
+        selection_from_options(reading(key=text), serde)
+
+    assert words in str(raised.value)
+
+
+def test_a_decimal_number_in_a_key_is_the_one_that_is_written() -> None:
+    """A read of the key with the sum 1234567890123456.7891 was one of 1234567890123456.8.
+
+    JSON was parsed into floats, which hold some 15 digits, and there was no row.
+    """
+    exact = Decimal("1234567890123456.7891")
+    for text in (f'{{"sum": {exact}, "at": 0.5}}', f'{{"sum": "{exact}", "at": 0.5}}'):
+        found = selection_from_options(reading(key=text), SUMS)
+
+        assert found is not None
+        assert found.first == SUMS.encode({"sum": exact, "at": 0.5})

@@ -5,6 +5,7 @@ are a text in UTF-8, or ``{"hex": "ff00"}``. The keys of maps are texts always.
 """
 
 import json
+import math
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
@@ -25,6 +26,32 @@ from statestores.serdes.rows.schema import (
 from statestores.spi.shown import shown
 
 _FLOATS: Final = {"NaN", "Infinity", "-Infinity"}
+
+_FLOAT_DIGITS: Final = 15
+"""A decimal number of so many digits comes back from a float as it was; a longer one may not."""
+
+
+def plain_from_text(text: str) -> Any:
+    """Return what the JSON *text* says, for `row_from_plain`; numbers are what is written there.
+
+    Raises:
+        ValueError: It is no JSON, is nested too deeply, or names a field twice.
+    """
+    try:
+        return json.loads(text, parse_float=Decimal, object_pairs_hook=_object)
+    except (InvalidOperation, RecursionError) as error:
+        raise ValueError(
+            f"{shown(text)} is nested too deeply, or has too large a number"
+        ) from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has the field {shown(twice)} twice")
+    return fields
 
 
 def row_from_plain(schema: StructType, value: Any, *, others: bool = False) -> dict[str, Any]:
@@ -83,18 +110,30 @@ def _key(kind: RowType, key: Any) -> Any:
     if type(key) is str and isinstance(kind, PlainType) and kind.text in {"bool", *INTEGER_BITS}:
         try:
             key = json.loads(key)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise expected(f"a {kind}", key) from error
     return _value(kind, key, others=False)
 
 
 def _decimal(value: Any) -> Decimal:
+    if type(value) is Decimal:
+        return value
     if type(value) not in {str, int, float}:
         raise expected("a decimal number, as text or as a number", value)
     try:
+        # What has parsed the JSON has made it a float, and nobody knows what was written there.
+        if type(value) is float and _digits(value) > _FLOAT_DIGITS:
+            raise expected(
+                f"a decimal number of up to {_FLOAT_DIGITS} digits, or a longer one as text", value
+            )
         return Decimal(value if type(value) is int else str(value))
     except InvalidOperation as error:
         raise expected("a decimal number", value) from error
+
+
+def _digits(value: float) -> int:
+    """Return how many digits *value* has in decimal, without zeros at the end."""
+    return len(Decimal(repr(value)).normalize().as_tuple().digits)
 
 
 def _timestamp(kind: TimestampType, value: Any) -> datetime:
@@ -130,12 +169,15 @@ def _bytes(value: Any) -> bytes:
 def _float(value: Any) -> float:
     if type(value) is str and value in _FLOATS:
         return float(value)
-    if type(value) not in {int, float}:
+    if type(value) not in {int, float, Decimal}:
         raise expected("a number", value)
     try:
-        return float(value)
+        number = float(value)
     except OverflowError as error:
         raise expected("a number that a float holds", value) from error
+    if type(value) is Decimal and math.isinf(number):
+        raise expected("a number that a float holds", value)
+    return number
 
 
 def _narrow_float(value: Any) -> float:

@@ -4,8 +4,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from statestores.errors import InvalidOptionError, SerializationError
+from statestores.reading.key_text import number_text
 from statestores.serdes.raw_serde import serde_or_raw
 from statestores.serdes.rows import RowSerde, SortedRowSerde
+from statestores.serdes.rows.plain_values import plain_from_text
 from statestores.spark.options.read_and_write import SourceOptions
 from statestores.spi.serde import Serde
 
@@ -69,11 +71,11 @@ def key_from_text(option: str, text: str, serde: Serde[Any]) -> bytes:
                 return bytes.fromhex(text.removeprefix(_HEXADECIMAL))
             return text.encode()
         if serde.name == "float64":
-            return serde.encode(float(text))
+            return serde.encode(float(number_text(text)))
         if isinstance(serde, RowSerde | SortedRowSerde):
-            return serde.encode_plain(json.loads(text))
+            return serde.encode_plain(plain_from_text(text))
         return serde.encode(text if serde.name == "utf8" else json.loads(text))
-    except (ValueError, SerializationError) as error:
+    except (ValueError, RecursionError, SerializationError) as error:
         raise InvalidOptionError(
             f"the option {option!r} must be a key of the serde {serde.name!r}, got {text!r}: "
             f"{error}"

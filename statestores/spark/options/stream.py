@@ -89,7 +89,7 @@ def _starts(text: str) -> Start | Mapping[int, Start]:
         if isinstance(content, dict) and content:
             return _by_partition(content)
         return _start(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidOptionError(
             f"option {_STARTING_OFFSET!r} must be earliest, latest, an offset, or a JSON object "
             f'such as {{"0": 41, "1": "latest"}}, got {text!r}'
