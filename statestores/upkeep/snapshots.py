@@ -72,7 +72,7 @@ class FileSnapshot:
             raise InvalidArgumentError(f"memory_bytes must be from 1, got {self.memory_bytes!r}")
         try:
             written = self._at_the_end()
-        except (OffsetOutOfRangeError, StorageError):
+        except (OffsetOutOfRangeError, SnapshotCorruptedError, StorageError):
             self._refuse_replaced()
             raise
         self._refuse_replaced()  # nobody reads one beside partitions that are gone

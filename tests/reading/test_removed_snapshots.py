@@ -20,6 +20,7 @@ from statestores.arrow.snapshots.directory import list_snapshots, retire
 from statestores.arrow.snapshots.reader import Snapshot, read_snapshot
 from statestores.changelog import FileChangelog, changelog_partition
 from statestores.errors import OffsetOutOfRangeError, StorageError, StoreReshardedError
+from statestores.failpoints import arm, disarm
 from statestores.reading.partition_reader import PartitionReader
 from statestores.resharding import reshard
 from statestores.state_root import PartitionDirectory
@@ -259,3 +260,22 @@ def test_an_opening_restores_from_what_is_there(
 
     assert restored() == expected
     assert not newest.exists()
+
+
+def test_a_snapshot_whose_partitions_are_replaced_while_it_is_written_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files went with the partitions: it was told that one of them "is missing"."""
+    partition = Partition(tmp_path / "state", "key-value")
+    task = FileSnapshot(
+        directory=partition.directory, number=0, specification=partition.specification
+    )
+
+    def replace_them() -> None:
+        disarm()
+        reshard(partition.root.path, "s", 2)
+
+    arm("snapshot.data-written", replace_them)
+
+    with pytest.raises(StoreReshardedError, match="open the state root again"):
+        task()
