@@ -93,7 +93,7 @@ def rows_as_of(root: ss.StateRoot, time_ms: int) -> dict[bytes, bytes]:
     }
 
 
-@pytest.mark.spec("LAY-36")
+@pytest.mark.spec("LAY-37")
 @pytest.mark.usefixtures("_slow_appends")
 @pytest.mark.parametrize("mode", get_args(Mode))
 def test_all_of_a_write_is_of_one_time(root: ss.StateRoot, mode: Mode) -> None:
@@ -106,7 +106,7 @@ def test_all_of_a_write_is_of_one_time(root: ss.StateRoot, mode: Mode) -> None:
     assert rows_as_of(root, time_ms) == content(root) == (OLD if mode == "append" else {}) | NEW
 
 
-@pytest.mark.spec("LAY-36")
+@pytest.mark.spec("LAY-37")
 @pytest.mark.parametrize("mode", get_args(Mode))
 @pytest.mark.parametrize("step", STEPS[1:])
 def test_who_finishes_a_write_does_not_change_its_time(
