@@ -115,8 +115,8 @@ class Replays:
         if first > start:
             raise OffsetOutOfRangeError(
                 f"the content of partition {self._number} of {self._specification.name!r} at "
-                f"offset {stop - 1} is gone: its changelog has the changes from offset {first} on, "
-                "and no snapshot those before; read it at a later offset, or at that of a snapshot"
+                f"offset {stop - 1} is gone: its changelog begins at offset {first}, and no "
+                "snapshot has what was before; read it at a later offset, or at that of a snapshot"
             )
 
     def _is_engine_alone(self) -> bool:
