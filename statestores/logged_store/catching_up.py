@@ -132,7 +132,7 @@ def bring_up(
                 progress=progress,
             )
     except (SnapshotCorruptedError, StorageError):
-        if not choice.is_gone:
+        if choice.snapshot is None or choice.snapshot.is_there:
             raise
         # It was removed while it was read.
         return bring_up(store, changelog, directory, partition, progress)

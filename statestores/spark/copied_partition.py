@@ -201,7 +201,7 @@ class PartitionInDirectory(CopiedPartition):
                     store, snapshot=choice.snapshot, changelog=log, partition=self.logged
                 )
         except (SnapshotCorruptedError, StorageError):
-            if not choice.is_gone:
+            if choice.snapshot is None or choice.snapshot.is_there:
                 raise
         return self.bring_up(store, log)  # it was removed while it was read
 

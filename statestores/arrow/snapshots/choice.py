@@ -29,11 +29,6 @@ class SnapshotChoice:
     refused: dict[Path | str, SnapshotCorruptedError | UnsupportedFormatError]
     """The newer ones that cannot be used, by their places, with the reason of each."""
 
-    @property
-    def is_gone(self) -> bool:
-        """Whether the snapshot has been removed since it was chosen."""
-        return self.snapshot is not None and not self.snapshot.is_there
-
     @contextmanager
     def explaining(self) -> Iterator[None]:
         """Say which snapshots were passed over when the block finds that something is missing.
