@@ -26,13 +26,17 @@ _OTHER_NAMES = {
 
 
 def local_path(path: str | PathLike[str], what: str = "path") -> Path:
-    """Return *path* as a `Path`; *what* names the argument in messages.
+    """Return *path* as an absolute `Path`; *what* names the argument in messages.
+
+    A relative one is that of the call: files that are made later go to the same place, wherever the
+    process has changed to by then (ENG-49).
 
     Raises:
         InvalidTypeError: It is neither a ``str`` nor a path-like object of one.
         InvalidArgumentError: It is empty, which would be the working directory, is a URL, has a NUL
             character, which no path has, or is not UTF-8 and so not accepted by Arrow and the
             engines' drivers; or the file system takes none that is as long.
+        StorageError: It is relative to a working directory that is gone.
     """
     text: object = path if isinstance(path, str) else None
     if isinstance(path, PathLike):
@@ -67,7 +71,24 @@ def local_path(path: str | PathLike[str], what: str = "path") -> Path:
             f"{what} must be a path of a local or mounted file system, got {text!r}; {advice}"
         )
     _refuse_too_long(text, what)
-    return Path(text)
+    return _anchored(Path(text), what)
+
+
+def _anchored(path: Path, what: str) -> Path:
+    """Return *path* so that it means the same after the working directory has changed.
+
+    Nothing else of it changes: links and ``..`` are for the file system to follow.
+
+    Raises:
+        StorageError: It is relative to a working directory that is gone.
+    """
+    try:
+        return path.absolute()
+    except OSError as error:
+        raise StorageError(
+            f"{what} is relative, and the working directory cannot be told: "
+            f"{error.strerror or error}; give an absolute path, got {str(path)!r}"
+        ) from error
 
 
 def _refuse_too_long(path: str, what: str) -> None:

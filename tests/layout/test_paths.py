@@ -86,6 +86,55 @@ def test_a_path_that_no_file_system_can_have_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.spec("ENG-49", "LAY-27")
+@pytest.mark.parametrize("backend", ["rocksdb", "leveldb", "sqlite"])
+def test_a_relative_path_is_that_of_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    """A program changed its working directory with a store open, as daemons and notebooks do.
+
+    RocksDB then reported damage and said to restore; LevelDB took no more batches; SQLite could not
+    read. Where the other directory had one of the same name, files of one engine went into it. What
+    is made later, segments and snapshots too, is where the rest is.
+    """
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    for place in (home, elsewhere):
+        place.mkdir()
+    monkeypatch.chdir(home)
+    root = ss.StateRoot.create("root")
+    root.add_store(ss.KeyValue("counts"), partitions=1)
+    with ss.open_logged_store(root, ss.KeyValue("counts"), backend=backend) as store:
+        monkeypatch.chdir(elsewhere)
+        for number in range(3):
+            store.store.put(b"%d" % number, b"v" * 100_000)
+            store.commit({})
+        write_snapshot(store.store, snapshots := Path("snapshots"))
+        monkeypatch.chdir(home)
+    root = ss.StateRoot.open("root")
+    monkeypatch.chdir(elsewhere)
+    with ss.open_logged_store(root, "counts") as store:
+        assert [key for key, _ in store.store.range()] == [b"0", b"1", b"2"]
+    with ss.open_logged_store(home / "root", "counts") as store:
+        assert [key for key, _ in store.store.range()] == [b"0", b"1", b"2"]
+
+    assert list(elsewhere.iterdir()) == [elsewhere / snapshots]
+    assert list_snapshots(elsewhere / snapshots) != []
+
+
+@pytest.mark.spec("LAY-27")
+def test_a_relative_path_in_a_directory_that_is_gone_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows where it would be; the error was the system's, from the middle of `Path`."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(StorageError, match=r"working directory cannot be told.*absolute path"):
+        ss.open_store("store", ss.KeyValue("counts"))
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.spec("LAY-27")
 @pytest.mark.parametrize("below", [".", "below"])
 def test_a_link_that_leads_nowhere_is_named(tmp_path: Path, below: str) -> None:
