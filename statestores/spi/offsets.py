@@ -6,6 +6,10 @@ from typing import NamedTuple, Self
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 
 
+_PARTITIONS = 1 << 32
+"""More than any log has: Kafka's numbers have 31 bits."""
+
+
 class TopicPartition(NamedTuple):
     """One partition of one log."""
 
@@ -13,7 +17,7 @@ class TopicPartition(NamedTuple):
     """The name of the topic or changelog; not empty."""
 
     partition: int
-    """The partition's number, from 0."""
+    """The partition's number, from 0 to 2^32 - 1."""
 
 
 def offset_after(committed: int | None) -> int:
@@ -75,7 +79,8 @@ def check_partition(partition: object) -> None:
 
     Raises:
         InvalidTypeError: It is something else.
-        InvalidArgumentError: The topic is empty or the partition negative.
+        InvalidArgumentError: The topic is empty or not UTF-8, or the partition negative or above
+            2^32 - 1: no store could write it down (LAY-4).
     """
     if not isinstance(partition, TopicPartition):
         raise InvalidTypeError(
@@ -86,10 +91,26 @@ def check_partition(partition: object) -> None:
     number: object = partition[1]
     if not isinstance(topic, str) or type(number) is not int:
         raise InvalidTypeError(f"a TopicPartition is a str and an int, got {partition!r}")
-    if not topic or number < 0:
+    if not topic or not 0 <= number < _PARTITIONS:
         raise InvalidArgumentError(
-            f"a TopicPartition has a name and a number from 0, got {partition!r}"
+            f"a TopicPartition has a name and a number from 0 to 2**32 - 1, got {partition!r}"
         )
+    if not topic.isascii():  # most are, and this is in the way of every commit
+        _check_text(topic, partition)
+
+
+def _check_text(topic: str, partition: object) -> None:
+    """Accept a *topic* that can be written down, which is in UTF-8 (LAY-4).
+
+    Raises:
+        InvalidArgumentError: It has half of a surrogate pair, as a bad decoding leaves it.
+    """
+    try:
+        topic.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(
+            f"a topic is text that is UTF-8, got {partition!r}; look where the name was decoded"
+        ) from error
 
 
 def checked_partition(topic: str, number: int) -> TopicPartition:
