@@ -84,7 +84,7 @@ class FileEngine(MemoryEngine):
     def checkpoint(self, path: str | PathLike[str]) -> None:
         self.check_open()
         directory = Path(path)
-        if directory.exists():
+        if os.path.lexists(directory):
             raise InvalidArgumentError(f"there is something at {str(directory)!r} already")
         try:
             directory.mkdir(parents=True)

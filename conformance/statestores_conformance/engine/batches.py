@@ -1,5 +1,6 @@
 """Batches: all or nothing, visible immediately, in order."""
 
+import shutil
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import product
@@ -68,6 +69,16 @@ class EngineBatchTests(EngineFixtures):
         kept = [(key, value) for key, value in many.items() if value != b"1"]
 
         assert pairs_of(engine) == [*kept, (b"b", b"2"), (b"c", b"2")]
+
+    @pytest.mark.spec("ENG-7", "ENG-24")
+    def test_a_batch_deletes_what_it_names_and_nothing_in_between(self, engine: Engine) -> None:
+        """However many, and however close together: they are no range."""
+        keys = [b"%04d" % number for number in range(_MANY)]
+        engine.apply(dict.fromkeys(keys, b"v"), Durability.PROCESS_CRASH)
+        engine.apply(dict.fromkeys(key + b"+" for key in keys), Durability.PROCESS_CRASH)
+        engine.apply(dict.fromkeys(keys[::2]), Durability.PROCESS_CRASH)
+
+        assert [key for key, _ in engine.scan(b"")] == keys[1::2]
 
     @pytest.mark.spec("ENG-8")
     def test_a_batch_is_seen_by_every_read_when_apply_returns(self, engine: Engine) -> None:
@@ -221,6 +232,19 @@ class EngineBatchTests(EngineFixtures):
         assert pairs_of(engines.open()) == [(b"a", b"before")]
 
 
+def _read_all(engine: Engine) -> list[bytes | None]:
+    """Return the values of a, b and c, which all ways to read agree on."""
+    keys = [b"a", b"b", b"c"]
+    found = engine.get_many(keys)
+    pairs = [(key, value) for key, value in zip(keys, found, strict=True) if value is not None]
+
+    assert [engine.get(key) for key in keys] == found
+    assert pairs_of(engine) == pairs
+    assert engine.first(b"") == (pairs[0] if pairs else None)
+    assert engine.last(b"") == (pairs[-1] if pairs else None)
+    return found
+
+
 class EngineReopeningTests(EngineFixtures):
     """What a persistent engine still knows after it was closed."""
 
@@ -278,6 +302,30 @@ class EngineReopeningTests(EngineFixtures):
 
         assert pairs_of(engines.open("moved")) == [(b"k", b"v")]
         assert pairs_of(engines.open()) == []
+
+    @pytest.mark.spec("ENG-15")
+    def test_another_directory_in_the_same_place_is_another_engine(
+        self, engines: Engines, persistent_engine: Engine
+    ) -> None:
+        """What was read or written there before is not remembered by the path.
+
+        One that was deleted is empty, and one that was put in its place has its own data: so a
+        copy is put back while the process that has met the damage lives.
+        """
+        path = engines.path()
+        with engines.open("other") as other:
+            other.apply({b"a": b"other", b"c": b"other"}, Durability.PROCESS_CRASH)
+        persistent_engine.apply({b"a": b"1", b"b": b"1"}, Durability.PROCESS_CRASH)
+
+        assert _read_all(persistent_engine) == [b"1", b"1", None]
+        persistent_engine.close()
+        shutil.rmtree(path)
+        with engines.open() as opened:
+            assert _read_all(opened) == [None, None, None]
+        shutil.rmtree(path)
+        engines.path("other").rename(path)
+
+        assert _read_all(engines.open()) == [b"other", None, b"other"]
 
     @pytest.mark.spec("ENG-15")
     def test_nothing_is_written_beside_the_directory(

@@ -191,6 +191,20 @@ class EngineCheckpointTests(EngineFixtures):
         assert _files_below(path) == before
         assert pairs_of(checkpointed) == _PAIRS
 
+    @pytest.mark.spec("ENG-41")
+    def test_a_link_that_leads_nowhere_is_something(
+        self, engines: Engines, checkpointed: Engine, tmp_path: Path
+    ) -> None:
+        """It is not followed: the copy would be where nobody looks for it."""
+        link = engines.path("link")
+        link.symlink_to(engines.path("nowhere"))
+        before = set(tmp_path.rglob("*"))
+        with pytest.raises(InvalidArgumentError, match="link"):
+            checkpointed.checkpoint(link)
+
+        assert set(tmp_path.rglob("*")) == before
+        assert link.is_symlink()
+
     @pytest.mark.spec("ENG-28")
     def test_a_checkpoint_that_cannot_be_made_is_our_error(
         self, engines: Engines, checkpointed: Engine
@@ -274,6 +288,25 @@ class EngineIngestionTests(EngineFixtures):
         ingesting.ingest(_PAIRS)
 
         assert pairs_of(ingesting) == [(b"0", b"kept"), *_PAIRS]
+
+    @pytest.mark.spec("ENG-34", "ENG-8")
+    def test_ingested_pairs_are_read_where_there_was_nothing(self, ingesting: Engine) -> None:
+        """Neither a deletion hides them, nor that somebody has asked for them before."""
+        deleted, missing, asked = _PAIRS[::3], _PAIRS[1::3], [key for key, _ in _PAIRS]
+        ingesting.apply(dict(deleted), Durability.PROCESS_CRASH)
+        ingesting.apply(dict.fromkeys(key for key, _ in deleted), Durability.PROCESS_CRASH)
+
+        assert ingesting.get_many(asked) == [None] * len(_PAIRS)
+        assert [ingesting.get(key) for key in asked] == [None] * len(_PAIRS)
+        assert ingesting.first(b"") is ingesting.last(b"") is None
+        ingesting.ingest(sorted(deleted + missing))
+        there = dict(deleted + missing)
+        values = [there.get(key) for key in asked]
+
+        assert [ingesting.get(key) for key in asked] == values
+        assert ingesting.get_many(asked) == values
+        assert pairs_of(ingesting) == sorted(there.items())
+        assert [ingesting.first(b""), ingesting.last(b"")] == [_PAIRS[0], max(there.items())]
 
     @pytest.mark.spec("ENG-34")
     def test_batches_replace_ingested_pairs(self, ingesting: Engine) -> None:

@@ -7,7 +7,14 @@ from statestores.spi import Durability, Engine
 from statestores_conformance.many_cases import for_each
 from statestores_conformance.promises import skip_because_promised, skip_unless_promised
 from statestores_conformance.subjects import adversarial_keys
-from statestores_conformance.subjects.engines import EngineFixtures, pairs_of
+from statestores_conformance.subjects.engines import EngineFixtures, Engines, pairs_of
+
+_SIZES_AROUND_EDGES = (
+    *(5 << 20, (4 << 20) + 1, 4 << 20, 1 << 20),
+    *((1 << 16) + 1, 1 << 16, (1 << 16) - 1, 4_097, 4_096, 4_095, 1 << 20, 255, 0),
+)
+"""Sizes of values, one after the other: around those from which drivers keep a value elsewhere, or
+its length in more bytes."""
 
 _BEYOND_BYTES = adversarial_keys.LONGEST_KEY_BYTES + 1
 
@@ -60,6 +67,25 @@ class EngineSizeTests(EngineFixtures):
 
         assert engine.get(b"k") == value
         assert engine.get(b"l") == b"after"
+
+    @pytest.mark.spec("ENG-2", "ENG-18", "ENG-25")
+    def test_a_value_is_replaced_by_one_of_any_other_size(
+        self, engines: Engines, engine: Engine
+    ) -> None:
+        """Of the longer one before it nothing is left, wherever either of the two is kept."""
+        for number, size in enumerate(_SIZES_AROUND_EDGES):
+            value = bytes((number,)) * size
+            engine.apply(
+                {b"k": value, b"k%d" % (size % 3): value[:70_000]}, Durability.PROCESS_CRASH
+            )
+
+            assert engine.get(b"k") == value
+        content = pairs_of(engine)
+        if engine.capabilities.persistent:
+            engine.close()
+            engine = engines.open()
+
+        assert pairs_of(engine) == content
 
     @pytest.mark.spec("ENG-25", "ENG-16")
     @for_each(

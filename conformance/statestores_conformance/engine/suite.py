@@ -12,6 +12,7 @@ from statestores_conformance.engine.capabilities import (
 from statestores_conformance.engine.disk.damage import EngineDamageTests
 from statestores_conformance.engine.disk.durable_batches import EngineDiskTests
 from statestores_conformance.engine.disk.large_batches import EngineLargeBatchTests
+from statestores_conformance.engine.disk.many_batches import EngineManyBatchesTests
 from statestores_conformance.engine.disk.shortages import EngineShortageTests
 from statestores_conformance.engine.lifecycle.closing import EngineClosingTests
 from statestores_conformance.engine.lifecycle.locks import EngineLockTests, EngineOpeningTests
@@ -55,6 +56,7 @@ class EngineTests:
     TestManyRows = EngineManyRowsTests
     TestBatches = EngineBatchTests
     TestLargeBatches = EngineLargeBatchTests
+    TestManyBatches = EngineManyBatchesTests
     TestReopening = EngineReopeningTests
     TestSnapshots = EngineSnapshotTests
     TestClosing = EngineClosingTests

@@ -29,7 +29,7 @@ from statestores_conformance.subjects.engines import (
 from statestores_conformance.subjects.openers import options_of
 
 _FULL_DISK = """
-import json, os, resource, sys
+import json, os, resource, shutil, sys
 from pathlib import Path
 from statestores.errors import CommitInDoubtError, StateStoreError
 from statestores.registry import load_backend
@@ -62,6 +62,7 @@ for path, rows, value_bytes, share, durability in cases:
     except StateStoreError:
         seen = None
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    shutil.copytree(path, f"{path}, killed")
     after = outcome(lambda: engine.apply({b"after": b"v"}, chosen))
     closed = outcome(engine.close)
     print(json.dumps([large, seen, after, closed]), flush=True)
@@ -144,7 +145,10 @@ class EngineLargeBatchTests(EngineFixtures):
     def test_a_full_disk_leaves_all_of_a_batch_or_nothing(
         self, engines: Engines, persistent_engine: Engine, open_engine: OpenEngine
     ) -> None:
-        """What was acknowledged is there after reopening, what was refused is not, in any part."""
+        """What was acknowledged is there after reopening, what was refused is not, in any part.
+
+        Also if the process is killed before it says anything more: a copy has what it leaves.
+        """
         pytest.importorskip("resource", reason="the system has no limit on the size of a file")
         durability = durability_of(persistent_engine)
         name = import_path_of(persistent_engine)
@@ -262,6 +266,11 @@ def _check_full_disk(path: Path, open_engine: OpenEngine, case: _Case, outcome: 
     """Compare what an engine said about a batch with what is there when it is opened again."""
     large, seen, after, _closed = outcome
     allowed = {"returned": {case.rows}, "raised": {0}, "in doubt": {0, case.rows}}
+    with open_engine(path.with_name(f"{path.name}, killed")) as opened:
+        rows = sum(1 for _ in opened.scan(b"row-", b"row."))
+
+        assert opened.get(b"before") == b"v", case
+        assert rows in allowed[large], f"{case}: the batch {large}, and a kill leaves {rows} rows"
     with open_engine(path) as opened:
         rows = sum(1 for _ in opened.scan(b"row-", b"row."))
 

@@ -38,6 +38,21 @@ sys.stdin.read()
 """
 """A program that opens an engine and holds it until its standard input ends."""
 
+_TRY = """
+import json, sys
+from statestores.errors import StoreLockedError
+from statestores.registry import load_backend
+name, paths, options = json.loads(sys.argv[1])
+for path in paths:
+    try:
+        load_backend(name).open(path, options)
+    except StoreLockedError:
+        print("locked")
+    else:
+        print("open")
+"""
+"""A program that tries to open an engine by several names."""
+
 _MOST_LINES_OF_OPEN = 300
 """An engine that takes more of its own lines for opening is interrupted in so many."""
 
@@ -210,6 +225,37 @@ class EngineLockTests(EngineFixtures):
         owner.wait()
 
         assert pairs_of(engines.open()) == [(b"k", b"v")]
+
+    @pytest.mark.spec("ENG-1")
+    def test_a_directory_has_one_owner_whatever_it_is_called(
+        self, engines: Engines, persistent_engine: Engine, open_engine: OpenEngine, tmp_path: Path
+    ) -> None:
+        """By a link to it or to what it is in, or by a way round: it is the same directory.
+
+        What is refused here lets nobody in from another process: a lock of `fcntl` is gone once its
+        process closes any descriptor of the file.
+        """
+        path = engines.path()
+        (tmp_path / "link").symlink_to(path)
+        (tmp_path / "above").symlink_to(tmp_path)
+        (tmp_path / "by").mkdir()
+        names = [
+            path,
+            tmp_path / "link",
+            tmp_path / "above" / path.name,
+            tmp_path / "by/.." / path.name,
+        ]
+        for name in names:
+            with pytest.raises(StoreLockedError):
+                open_engine(name)
+        options = options_of(open_engine)
+        arguments = json.dumps([import_path_of(persistent_engine), list(map(str, names)), options])
+        tried = subprocess.run(  # noqa: S603  # our own program
+            [sys.executable, "-c", _TRY, arguments], capture_output=True, text=True, check=False
+        )
+
+        assert tried.stdout.split() == ["locked"] * len(names), tried.stderr
+        assert persistent_engine.is_open
 
     @pytest.mark.spec("ENG-1")
     def test_an_owner_does_not_lock_its_neighbours(

@@ -1,6 +1,7 @@
 """Paths: taken as they are written, or refused by the character that cannot be one of them."""
 
 import re
+import secrets
 import string
 from pathlib import Path
 
@@ -9,9 +10,19 @@ import pytest
 from statestores.errors import InvalidArgumentError
 from statestores.spi import Durability, Engine
 from statestores_conformance.promises import skip_because_promised, skip_unless_promised
-from statestores_conformance.subjects.engines import EngineFixtures, Engines, OpenEngine, pairs_of
+from statestores_conformance.subjects.engines import (
+    EngineFixtures,
+    Engines,
+    OpenEngine,
+    durability_of,
+    pairs_of,
+)
 
 _IN_EVERY_PATH = frozenset(string.ascii_letters + string.digits + " ._-/")
+
+
+_BATCHES, _VALUE_BYTES = 50, 100_000
+"""More than the first log of some engines may have."""
 
 
 class EnginePathTests(EngineFixtures):
@@ -41,9 +52,15 @@ class EnginePathTests(EngineFixtures):
     def test_two_directories_are_two_engines(self, engines: Engines) -> None:
         """What is applied to one is not seen in the other."""
         one, other = engines.open("one"), engines.open("other")
-        one.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
+        one.apply({b"k": b"v", b"l": b"v"}, Durability.PROCESS_CRASH)
 
+        assert [one.get(b"k"), other.get(b"k"), other.get_many([b"k"])] == [b"v", None, [None]]
         assert pairs_of(other) == []
+        other.apply({b"k": b"w"}, Durability.PROCESS_CRASH)
+
+        assert [one.get(b"k"), other.get(b"k")] == [b"v", b"w"]
+        assert [one.get(b"l"), other.get(b"l")] == [b"v", None]
+        assert [one.first(b""), other.first(b"")] == [(b"k", b"v"), (b"k", b"w")]
 
     @pytest.mark.spec("ENG-17", "ENG-15", "ENG-42")
     @pytest.mark.parametrize(
@@ -67,6 +84,38 @@ class EnginePathTests(EngineFixtures):
 
         assert pairs_of(second) == []
         assert pairs_of(first) == [(b"k", b"v")]
+
+    @pytest.mark.spec("ENG-49", "ENG-15")
+    def test_a_relative_path_is_that_of_the_opening(
+        self,
+        open_engine: OpenEngine,
+        persistent_engine: Engine,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Files that an engine makes later are where the others are, not where the process went.
+
+        There, another directory may have the same name.
+        """
+        home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+        for place in (home, elsewhere / "relative"):
+            place.mkdir(parents=True)
+        monkeypatch.chdir(home)
+        with open_engine(Path("relative")) as engine:
+            engine.apply({b"before": b"v"}, durability_of(engine))
+            monkeypatch.chdir(elsewhere)
+            for number in range(_BATCHES):
+                batch = {b"%02d" % number: secrets.token_bytes(_VALUE_BYTES)}
+                engine.apply(batch, Durability.PROCESS_CRASH)
+            engine.apply({}, durability_of(engine))
+            content = pairs_of(engine)
+            with engine.snapshot() as snapshot:
+                assert pairs_of(snapshot) == content
+
+        assert list(elsewhere.rglob("*")) == [elsewhere / "relative"]
+        assert [key for key, _ in content] == [*(b"%02d" % n for n in range(_BATCHES)), b"before"]
+        with open_engine(home / "relative") as again:
+            assert pairs_of(again) == content
 
     @pytest.mark.spec("ENG-42")
     def test_what_paths_may_not_hold_is_refused_by_name(

@@ -7,6 +7,7 @@ between a key and its extension by a zero byte, which is the shortest step that 
 
 import random
 from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 
@@ -24,6 +25,9 @@ SIZES_AROUND_EDGES = sorted(
     }
 )
 """Around every power of two and of ten up to `_MOST_KEYS`."""
+
+_MANY_SCANS = 130
+"""More than some drivers have places for readers (LMDB: 126)."""
 
 _STEMS = 500
 _EXTENSIONS = 6
@@ -56,7 +60,10 @@ class EngineManyRowsTests(EngineFixtures):
 
     @pytest.mark.spec("ENG-3", "ENG-9")
     def test_a_request_of_any_size_answers_every_key(self, engine: Engine) -> None:
-        """Present and missing keys, some asked twice, in any order: one answer for each."""
+        """Present and missing keys, some asked twice, in any order: one answer for each.
+
+        And a snapshot's are all of its moment: each of the values has changed since.
+        """
         content = _with_gaps(_MOST_KEYS)
         engine.apply(dict(_stored(content)), Durability.PROCESS_CRASH)
         chance = _chance(18)
@@ -66,12 +73,11 @@ class EngineManyRowsTests(EngineFixtures):
         ]
         requests += [keys, keys[::-1]]
         with engine.snapshot() as snapshot:
-            engine.apply({b"later": b"v"}, Durability.PROCESS_CRASH)
+            changed = {key: b"later" if place % 3 else None for place, key in enumerate(keys)}
+            engine.apply(dict(changed), Durability.PROCESS_CRASH)
             for request in requests:
-                expected = [content[key] for key in request]
-
-                assert engine.get_many(request) == expected
-                assert snapshot.get_many(request) == expected
+                assert engine.get_many(request) == [changed[key] for key in request]
+                assert snapshot.get_many(request) == [content[key] for key in request]
 
     @pytest.mark.spec("ENG-4", "ENG-6", "ENG-20")
     def test_no_page_ends_between_a_key_and_its_extension(self, engine: Engine) -> None:
@@ -85,6 +91,63 @@ class EngineManyRowsTests(EngineFixtures):
         runs = [b"\xff" * length for length in range(1, 300)]
         keys = sorted({key for run in runs for key in (run, run + b"\x00", run + b"\xfe")})
         _check_ranges(engine, keys, _chance(20))
+
+    @pytest.mark.spec("ENG-5", "ENG-6")
+    def test_a_range_begins_and_ends_between_any_two_keys(self, engine: Engine) -> None:
+        """Also where an index in blocks has no entry: the next key is found from above each key.
+
+        A bound that is no key itself lies between two blocks as often as within one.
+        """
+        pairs = _stored(_with_gaps(_MOST_KEYS))
+        engine.apply(dict(pairs), Durability.PROCESS_CRASH)
+        bounds = [key + b"\x00" for key, _ in pairs]
+        with engine.snapshot() as snapshot:
+            engine.apply(dict.fromkeys(bounds[::500], b"later"), Durability.PROCESS_CRASH)
+            engine.apply(dict.fromkeys(bounds[::500]), Durability.PROCESS_CRASH)
+            for reader in (engine, snapshot):
+                assert [reader.first(bound) for bound in bounds] == [*pairs[1:], None]
+                assert [reader.last(b"", bound) for bound in bounds] == pairs
+        for place in (size for size in SIZES_AROUND_EDGES if size < len(bounds)):
+            assert list(islice(engine.scan(bounds[place - 1]), 2)) == pairs[place : place + 2]
+            assert next(engine.scan(b"", bounds[place], reverse=True)) == pairs[place]
+
+    @pytest.mark.spec("ENG-20", "ENG-9", "ENG-6")
+    def test_a_long_scan_is_frozen_to_its_end(self, engine: Engine) -> None:
+        """Whoever turns pages turns them in what there was at the call, also in two parts.
+
+        One that was only called, one that was begun, and what is left of one that was read ahead.
+        """
+        pairs = _stored(_with_gaps(_MOST_KEYS))
+        engine.apply(dict(pairs), Durability.PROCESS_CRASH)
+        with engine.snapshot() as snapshot:
+            held = [
+                (reverse, reader.scan_ahead(b"", None, limit, reverse=reverse))
+                for reverse in (False, True)
+                for reader, limit in ((engine, 1), (engine, _EXTENSIONS), (snapshot, _EXTENSIONS))
+            ]
+            held += [
+                (reverse, ([next(scan)] if is_begun else [], scan))
+                for reverse in (False, True)
+                for is_begun in (False, True)
+                for scan in (engine.scan(b"", reverse=reverse),)
+            ]
+            added = {key + b"\x00": b"later" for key, _ in pairs}
+            changed = {key: b"later" if place % 3 else None for place, (key, _) in enumerate(pairs)}
+            engine.apply(added | changed, Durability.PROCESS_CRASH)
+            for reverse, (ahead, others) in held:
+                assert [*ahead, *(others or ())] == (pairs[::-1] if reverse else pairs)
+
+    @pytest.mark.spec("ENG-6", "ENG-20")
+    def test_many_scans_are_open_together(self, engine: Engine) -> None:
+        """None of them ends for another one's sake, as if the data were over."""
+        pairs = [(b"%02d" % number, b"v") for number in range(50)]
+        engine.apply(dict(pairs), Durability.PROCESS_CRASH)
+        scans = [engine.scan(b"") for _ in range(_MANY_SCANS)]
+        begun = [next(scan) for scan in scans]
+        engine.apply(dict.fromkeys(key for key, _ in pairs[1::2]), Durability.PROCESS_CRASH)
+
+        assert begun == pairs[:1] * _MANY_SCANS
+        assert [list(scan) for scan in scans] == [pairs[1:]] * _MANY_SCANS
 
     @pytest.mark.spec("ENG-9", "ENG-5", "ENG-6", "ENG-21")
     def test_a_snapshot_answers_every_range(self, engine: Engine) -> None:

@@ -38,6 +38,18 @@ class EngineSnapshotTests(EngineFixtures):
             assert list(snapshot.scan(b"a", b"b")) == _AB[:1]
             assert list(snapshot.scan(b"b", b"a")) == []
 
+    @pytest.mark.spec("ENG-8", "ENG-9")
+    def test_what_a_snapshot_has_read_is_not_the_engine_s(self, ab: Engine) -> None:
+        """Reads of the two in turn, each of which may remember what it found, do not mix."""
+        keys = [b"a", b"b", b"c"]
+        with ab.snapshot() as snapshot:
+            ab.apply({b"a": None, b"b": b"new", b"c": b"new"}, Durability.PROCESS_CRASH)
+            for _ in range(2):
+                assert [snapshot.get(key) for key in keys] == [b"1", b"2", None]
+                assert [ab.get(key) for key in keys] == [None, b"new", b"new"]
+                assert snapshot.get_many(keys) == [b"1", b"2", None]
+                assert ab.get_many(keys) == [None, b"new", b"new"]
+
     @pytest.mark.spec("ENG-9")
     def test_a_snapshot_of_nothing_stays_empty(self, engine: Engine) -> None:
         """Taken before the first batch, a snapshot never sees one."""

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from itertools import pairwise
 
 import pytest
 
@@ -120,6 +121,22 @@ class EngineThreadTests(EngineFixtures):
             assert len(scan(engine)) == 1
 
         self._read_while_writing(engine, read)
+
+    @pytest.mark.spec("ENG-5", "ENG-11")
+    def test_an_end_is_a_pair_of_one_batch(self, engine: Engine) -> None:
+        """Key and value are found together: each batch deletes the only key and puts another."""
+
+        def read() -> None:
+            for pair in (engine.first(b"k"), engine.last(b""), engine.last(b"k", b"l")):
+                assert pair is not None
+                assert pair[0][1:] == pair[1]
+
+        numbers = [b"%03d" % number for number in range(3 * _BATCHES)]
+        engine.apply({b"k" + numbers[0]: numbers[0]}, Durability.PROCESS_CRASH)
+        with reading_threads(read):
+            for before, number in pairwise(numbers):
+                batch = {b"k" + before: None, b"k" + number: number}
+                engine.apply(batch, Durability.PROCESS_CRASH)
 
     @pytest.mark.parametrize(
         "kind",
