@@ -6,6 +6,7 @@ never reads in between, and commits each write, so it has nothing to remember.
 """
 
 import random
+from itertools import product
 from typing import Any
 
 import pytest
@@ -14,11 +15,24 @@ from statestores.spi import Isolation
 from statestores_conformance.intensity import seed
 from statestores_conformance.many_cases import for_each
 from statestores_conformance.subjects.store_fixtures import StoreFixtures
-from statestores_conformance.subjects.stores import CHANGELOG, KEYS, Stores, StoreUnderTest
+from statestores_conformance.subjects.stores import (
+    CHANGELOG,
+    KEYS,
+    RETENTION_MS,
+    Stores,
+    StoreUnderTest,
+)
 
 _PENDING = 200
 _ROUNDS = 6
 _READS = 20
+_STEPS = 300
+_LEFT_MS = 9
+"""Times of writes: what was written so many steps ago that the retention is over but for a
+millisecond is one of them."""
+
+assert (RETENTION_MS - 1) % _LEFT_MS == 0
+
 _NUMBERS = (3, 17, 40)
 """What the tests of remembered rows write: small, so that nothing expires."""
 
@@ -94,6 +108,44 @@ class InterleavingTests(StoreFixtures):
         opened.write(KEYS[0], _NUMBERS[0])
         empty.write(KEYS[0], _NUMBERS[0])
         assert _everything(opened) == _everything(empty)
+
+    @pytest.mark.spec("VRS-11", "VRS-14", "WIN-8", "WIN-18", "SES-8", "SES-18")
+    def test_what_commits_remove_had_expired(self, stores: Stores) -> None:
+        """While stream time moves on, and commits remove what it has left behind, and no more.
+
+        Something ends one millisecond above the horizon all the time. What a store keeps has no
+        twin in memory: that one never commits, so it has nothing to remove.
+        """
+        opened, twin = stores.open(), stores.open("twin")
+        for number in range(_LEFT_MS, _STEPS * _LEFT_MS, _LEFT_MS):
+            key = KEYS[number // _LEFT_MS % 3]
+            opened.write(key, number)
+            twin.write(key, number)
+            opened.store.commit({})
+            if number % (4 * _LEFT_MS):
+                continue
+
+            assert opened.content() == twin.content()
+        assert opened.content(Isolation.READ_COMMITTED) == twin.content()
+
+    @pytest.mark.spec("COM-1", "COM-24", "KVS-1", "VRS-4", "WIN-2", "SES-2")
+    def test_what_was_deleted_and_put_again_is_there(self, stores: Stores) -> None:
+        """With the value that it has had, before the deletion was committed or after it."""
+        for numbers, also_committed in product((_NUMBERS, _NUMBERS[:1]), (False, True)):
+            name = f"{len(numbers)}, {also_committed}"
+            opened, twin = stores.open(name), stores.open(f"twin of {name}")
+            for under_test in (opened, twin):
+                _write(under_test, numbers)
+                under_test.store.commit({})
+            for key, number in product(KEYS[:3], numbers):
+                opened.erase(key, number)
+            if also_committed:
+                opened.store.commit({})
+            _write(opened, numbers)
+
+            assert opened.content() == twin.content()
+            opened.store.commit({})
+            assert _everything(opened) == _everything(twin)
 
     @pytest.mark.spec("COM-7", "COM-24")
     def test_what_was_rolled_back_is_not_read_again(self, stores: Stores) -> None:

@@ -22,6 +22,16 @@ _OTHER = TopicPartition("changelog", 1)
 _HIGHEST = 2**63 - 1
 
 
+_ODD = [
+    TopicPartition("changelog", 2**31),
+    TopicPartition("changelog", 2**32),
+    TopicPartition("changelog", 2**64),
+    TopicPartition("\ud800", 0),
+    TopicPartition("changelog\udcff", 0),
+]
+"""Partitions that no log has, and that a row may have no place for."""
+
+
 class OffsetTests(StoreFixtures):
     """Committed offsets."""
 
@@ -221,6 +231,31 @@ class OffsetTests(StoreFixtures):
 
         assert opened.store.committed_offsets() == {}
         assert dict(opened.store.position) == {}
+
+    @pytest.mark.spec("COM-3", "COM-10", "COM-19")
+    @for_each("partition", _ODD)
+    def test_an_odd_partition_is_kept_whole_or_refused(
+        self, opened: StoreUnderTest, partition: TopicPartition
+    ) -> None:
+        """With our error, before anything is taken: else no commit would succeed after it."""
+        calls: list[Callable[[], object]] = [
+            lambda: opened.store.commit({partition: 1}),
+            lambda: opened.store.advance_position({partition: 2}),
+        ]
+        opened.write(KEYS[0], 1)
+        for call in calls:
+            try:
+                call()
+            except InvalidArgumentError:
+                continue
+            opened.store.commit({})
+
+            assert opened.facade().next_offset(partition) == opened.store.next_offset(partition)
+            assert opened.store.next_offset(partition) in {2, 3}
+        opened.store.commit({CHANGELOG: 1})
+
+        assert opened.committed() == opened.content() != {}
+        assert {*opened.store.committed_offsets()} <= {CHANGELOG, *_ODD}
 
 
 class PositionTests(StoreFixtures):

@@ -9,6 +9,7 @@ from statestores_conformance.models.tests import KeyValueModelTests
 from statestores_conformance.relations import KeyValueKind, Subject
 from statestores_conformance.relations.suites import KeyValueRelations
 from statestores_conformance.stores.every_kind.suite import AnyKindTests
+from statestores_conformance.stores.key_value.many import KeyValueManyTests
 from statestores_conformance.stores.key_value.reads import (
     KeyValueFacadeTests,
     KeyValueIteratorTests,
@@ -35,6 +36,7 @@ class KeyValueStoreTests(AnyKindTests):
 
     TestWrites = KeyValueWriteTests
     TestBulkWrites = KeyValueBulkTests
+    TestManyRows = KeyValueManyTests
     TestUpdates = KeyValueUpdateTests
     TestReads = KeyValueReadTests
     TestIterators = KeyValueIteratorTests

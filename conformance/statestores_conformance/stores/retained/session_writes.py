@@ -11,6 +11,7 @@ from statestores_conformance.many_cases import for_each
 from statestores_conformance.subjects.adversarial_keys import SHORT_KEYS
 from statestores_conformance.subjects.retained_stores import SessionStores
 from statestores_conformance.subjects.session_fixtures import (
+    HIGHEST_MS,
     MALFORMED_PUTS,
     Record,
     SessionStoreFixtures,
@@ -172,6 +173,61 @@ class SessionPutTests(SessionStoreFixtures):
 
 class SessionBulkTests(SessionStoreFixtures):
     """Putting columns."""
+
+    @pytest.mark.spec("SES-6", "SES-10", "SES-16", "SES-23", "COM-24")
+    def test_what_was_searched_before_a_bulk_put_is_searched_anew(
+        self, store: Store, commit_between: Callable[[Store], None]
+    ) -> None:
+        """Whoever merges in columns searches before each, and finds what the last one left.
+
+        Columns are the caller's again, and many sessions are fetched as each of them is.
+        """
+        keys = [b"%03d" % number for number in range(150)]
+        for step in range(1, 4):
+            before = step * 10 - 10
+            ends = [step * 10] * 150
+            for key in keys[:20]:
+                found = [(each.start_ms, each.end_ms) for each in store.find_sessions(key, 0, 100)]
+                assert found == ([(0, before)] if before else [])
+                assert store.fetch_session(key, 0, before or 1) == (
+                    b"%d" % before if before else None
+                )
+            columns: Any = [[*keys, *keys], [0] * 300, [*[before] * 150, *ends]]
+            columns += [[*[None] * 150, *[b"%d" % (step * 10)] * 150]]
+            store.put_many(*(column[150 * (step == 1) :] for column in columns))
+            commit_between(store)
+
+            assert store.fetch_many(keys, [0] * 150, ends) == [b"%d" % (step * 10)] * 150
+        columns = [[b"k"], [1], [2], [b"v"]]
+        store.put_many(*columns)
+        for column in columns:
+            column.clear()
+        store.commit({})
+
+        assert store.fetch_session(b"k", 1, 2) == b"v"
+
+    @pytest.mark.spec("SES-2", "SES-5", "SES-9", "SES-10")
+    def test_a_session_may_be_of_any_length(self, session_stores: SessionStores) -> None:
+        """A start is kept whole, however far it lies before the end."""
+        lengths = [step + (1 << bits) for bits in (15, 16, 31, 32, 53, 62) for step in (-1, 0, 1)]
+        store = session_stores.open(retention_ms=HIGHEST_MS).store
+        for length in lengths:
+            store.put(b"k", 7, 7 + length, b"%d" % length)
+            store.put(b"l", HIGHEST_MS - length, HIGHEST_MS, b"%d" % length)
+        for committed in (False, True):
+            if committed:
+                store.commit({})
+            of_k = [(each.start_ms, each.end_ms, each.value) for each in store.find_sessions(b"k")]
+            of_l = [(each.start_ms, each.value) for each in store.find_sessions(b"l")]
+
+            assert of_k == [(7, 7 + length, b"%d" % length) for length in sorted(lengths)]
+            starts = sorted(lengths, reverse=True)
+            assert of_l == [(HIGHEST_MS - length, b"%d" % length) for length in starts]
+            for length in lengths:
+                assert store.fetch_session(b"k", 7, 7 + length) == b"%d" % length
+        assert store.remove(b"k", 7, 7 + (1 << 32))
+        assert store.fetch_session(b"k", 7, 7 + (1 << 32)) is None
+        assert len(list(store.find_sessions(b"k"))) == len(lengths) - 1
 
     @pytest.mark.spec("SES-6")
     def test_a_bulk_put_is_the_puts_in_order(self, session_stores: SessionStores) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
-from statestores.spi import Changes, Window
+from statestores.spi import Changes, Isolation, Window
 from statestores_conformance.many_cases import for_each
 from statestores_conformance.stores.every_kind.replay import split
 from statestores_conformance.subjects.adversarial_keys import SHORT_KEYS
@@ -167,6 +167,31 @@ class WindowPutTests(WindowStoreFixtures):
 class WindowBulkTests(WindowStoreFixtures):
     """Putting columns."""
 
+    @pytest.mark.spec("WIN-7", "WIN-8", "WIN-24", "COM-24")
+    def test_many_windows_are_fetched_as_each_is(
+        self, store: Store, commit_between: Callable[[Store], None]
+    ) -> None:
+        """Of those that have expired since nothing is left, however many are asked for at once.
+
+        And columns are the caller's again: what is done to them afterwards is not what was put.
+        """
+        keys = [b"%03d" % number for number in range(150)]
+        for start_ms, value in ((10, b"1"), (1_005, b"2"), (1_011, b"3")):
+            columns: Any = [keys.copy(), [value] * 150, [start_ms] * 150]
+            store.put_many(*columns)
+            for column in columns:
+                column.clear()
+            commit_between(store)
+            at_each = [10, 1_005, 1_011] * 50
+            for asked in (*([at] * 150 for at in (10, 1_005, 1_011)), at_each):
+                expected = [store.fetch(*pair) for pair in zip(keys, asked, strict=True)]
+
+                assert store.fetch_many(keys, asked) == expected
+        store.commit({})
+        expected = [None if at == 10 else b"2" if at == 1_005 else b"3" for at in at_each]
+        for reader in (store, *map(store.read_only, Isolation)):
+            assert reader.fetch_many(keys, at_each) == expected
+
     @pytest.mark.spec("WIN-7")
     def test_a_bulk_put_is_the_puts_in_order(self, window_stores: WindowStores) -> None:
         """It also counts what was accepted."""
@@ -222,6 +247,10 @@ class WindowSpecificationTests(StoreFixtures):
         assert store.specification == persistent_stores.specification()
 
 
+_DUPLICATES = 300
+"""More than a byte counts."""
+
+
 class WindowDuplicateTests(WindowStoreFixtures):
     """Several values for one window."""
 
@@ -242,6 +271,24 @@ class WindowDuplicateTests(WindowStoreFixtures):
         assert backwards == values[::-1]
         assert [duplicates.fetch(b"k", start_ms) for start_ms in (10, 20, 15)] == [b"0", b"2", None]
         assert duplicates.read_only("read_uncommitted").fetch(b"k", 10) == b"0"
+
+    @pytest.mark.spec("WIN-6", "WIN-9", "WIN-12", "WIN-17")
+    def test_any_number_of_values_is_kept(
+        self, duplicates: Store, commit_between: Callable[[Store], None]
+    ) -> None:
+        """After each put the last one is fetched, and in the end there are all of them."""
+        for number in range(_DUPLICATES):
+            duplicates.put(b"k", b"%d" % number, 10)
+            if number % 50 == 0:
+                commit_between(duplicates)
+
+            assert duplicates.fetch(b"k", 10) == b"%d" % number
+        duplicates.commit({})
+        found = [window.value for window in duplicates.fetch_range(b"k", 10, 10)]
+
+        assert found == [b"%d" % number for number in range(_DUPLICATES)]
+        for reader in (duplicates, *map(duplicates.read_only, Isolation)):
+            assert reader.fetch_many([b"k", b"j"], 10) == [b"%d" % (_DUPLICATES - 1), None]
 
     @pytest.mark.spec("WIN-6")
     def test_none_is_not_accepted(self, duplicates: Store) -> None:

@@ -11,6 +11,7 @@ from statestores_conformance.models.timestamped_tests import TimestampedModelTes
 from statestores_conformance.relations import Subject, TimestampedKind
 from statestores_conformance.relations.suites import TimestampedRelations
 from statestores_conformance.stores.every_kind.suite import AnyKindTests
+from statestores_conformance.stores.key_value.many import KeyValueManyTests
 from statestores_conformance.stores.key_value.reads import (
     KeyValueFacadeTests,
     KeyValueIteratorTests,
@@ -55,6 +56,7 @@ class TimestampedKeyValueStoreTests(AnyKindTests):
 
     TestWrites = KeyValueWriteTests
     TestBulkWrites = TimestampedBulkTests
+    TestManyRows = KeyValueManyTests
     TestUpdates = KeyValueUpdateTests
     TestReads = KeyValueReadTests
     TestIterators = KeyValueIteratorTests

@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from statestores.errors import (
+    CapabilityNotSupportedError,
     InvalidArgumentError,
     InvalidTypeError,
     StoreClosedError,
 )
 from statestores.spi import Isolation, ReadOnlyVersionedStore
 from statestores_conformance.many_cases import for_each
+from statestores_conformance.promises import skip_unless_promised
 from statestores_conformance.subjects.versioned_fixtures import (
     HIGHEST_MS,
     Record,
@@ -109,6 +111,41 @@ class VersionedScanTests(VersionedStoreFixtures):
         assert list(keys.scan_as_of(None, b"d", b"a")) == []
         assert list(keys.scan_as_of(10, b"d", b"a", reverse=True)) == []
 
+    @pytest.mark.spec("SRV-10", "VRS-10", "VRS-24")
+    @for_each(
+        ("first", "last"),
+        [(None, None), (b"a", b"d"), (b"b", None), (None, b"d"), (b"b", b"b"), (b"d", b"a")],
+    )
+    def test_histories_of_a_range_are_those_of_its_keys(
+        self, keys: Store, first: bytes | None, last: bytes | None
+    ) -> None:
+        """Of keys that are deleted by now as well; all of it the other way round in reverse."""
+        within = [
+            key
+            for key in (b"a", b"b", b"c", b"d", b"e")
+            if (first or b"") <= key and (last is None or key <= last)
+        ]
+        for times in ((None, None), (10, 20), (15, 15), (None, 9), (41, None), (20, 40)):
+            expected = [(key, each) for key in within for each in keys.history(key, *times)]
+            found = _histories(keys, first, last, *times)
+
+            assert found == expected
+            assert _histories(keys, first, last, *times, reverse=True) == expected[::-1]
+            for isolation in Isolation:
+                facade = keys.read_only(isolation)
+                seen = [(key, each) for key in within for each in facade.history(key, *times)]
+                assert _histories(facade, first, last, *times) == seen
+
+    @pytest.mark.spec("SRV-10", "VRS-25")
+    def test_histories_of_a_range_are_frozen_at_the_call(self, keys: Store) -> None:
+        """Puts, deletions, a horizon that moves on, and commits do not show."""
+        expected = _histories(keys)
+        held = [keys.range_history(), keys.range_history(reverse=True)]
+        keys.put_many([b"a", b"b", b"f", b"x"], [b"new", None, b"new", b"v"], [15, 25, 1, 10**6])
+        keys.commit({})
+
+        assert [list(each) for each in held] == [expected, expected[::-1]]
+
     @pytest.mark.spec("VRS-12", "VRS-9")
     def test_a_scan_below_the_horizon_has_latest_versions_only(self, keys: Store) -> None:
         """As with `get`: the latest of each key, if it had begun by then."""
@@ -116,6 +153,17 @@ class VersionedScanTests(VersionedStoreFixtures):
 
         assert [key for key, _ in keys.scan_as_of(10)] == [b"a", b"e"]
         assert [key for key, _ in keys.scan_as_of(40)] == [b"a", b"c", b"d", b"e"]
+
+
+def _histories(
+    reader: ReadOnlyVersionedStore[bytes, bytes], *bounds: Any, reverse: bool = False
+) -> list[tuple[bytes, Record]]:
+    """Return what `range_history` gives, if the store has it."""
+    try:
+        return list(reader.range_history(*bounds, reverse=reverse))
+    except CapabilityNotSupportedError:
+        skip_unless_promised("range_history", made=False)
+        raise
 
 
 class VersionedIteratorTests(VersionedStoreFixtures):

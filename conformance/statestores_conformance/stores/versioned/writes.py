@@ -12,6 +12,7 @@ from statestores.errors import (
     StateStoreError,
     StoreClosedError,
 )
+from statestores.spi import Isolation
 from statestores_conformance.many_cases import for_each
 from statestores_conformance.stores.key_value.writes import COLUMNS
 from statestores_conformance.subjects import adversarial_keys
@@ -259,8 +260,66 @@ class VersionedPutTests(VersionedStoreFixtures):
         assert store.uncommitted_bytes == 0
 
 
+_LATER = 40
+"""Commits after which what has expired is removed, or is never."""
+
+
 class VersionedBulkTests(VersionedStoreFixtures):
     """Many puts at once."""
+
+    @pytest.mark.spec("VRS-4", "VRS-5", "VRS-14", "VRS-30")
+    def test_the_latest_stays_whatever_was_at_its_time_before(self, store: Store) -> None:
+        """A value that has replaced a deletion, committed or not, is no deletion that has expired.
+
+        So much later, when all that was superseded has been removed.
+        """
+        values: tuple[bytes | None, ...] = (b"1", None, b"2")
+        cases = list(itertools.product(values, repeat=3))
+        for turn in range(3):
+            for number, case in enumerate(cases):
+                store.put(b"committed %d" % number, case[turn], 20)
+                store.put(b"pending %d" % number, case[0], 20)
+                for value in case[1 : turn + 1]:
+                    store.put(b"pending %d" % number, value, 20)
+            store.commit({})
+        for number in range(_LATER):
+            store.put_many(
+                [b"later %d" % key for key in range(9)], [b"v"] * 9, [10_000 + number] * 9
+            )
+            store.commit({})
+        for number, case in enumerate(cases):
+            expected = case[-1] and Record(case[-1], 20, None)
+
+            assert store.get(b"committed %d" % number) == expected, case
+            assert store.get(b"pending %d" % number) == expected, case
+
+    @pytest.mark.spec("VRS-18", "VRS-23", "VRS-9")
+    def test_many_keys_at_once_are_many_keys(self, store: Store) -> None:
+        """Columns of any length are put and asked for row by row, at one time or at many.
+
+        And they are the caller's again: what is done to them afterwards is not what was put.
+        """
+        keys = [b"%04d" % number for number in range(1_100)]
+        columns: Any = [
+            [*keys, *keys],
+            [b"1"] * 1_100 + [b"2"] * 1_100,
+            [10] * 1_100 + [30] * 1_100,
+        ]
+        for committed in (False, True):
+            if not committed:
+                store.put_many(*columns)
+                for column in columns:
+                    column.clear()
+            else:
+                store.commit({})
+            for reader in (store, *map(store.read_only, Isolation if committed else ())):
+                assert [each and each.value for each in reader.get_many(keys, 20)] == [b"1"] * 1_100
+                assert [each and each.value for each in reader.get_many(keys)] == [b"2"] * 1_100
+                times = [5 if number % 3 else 30 for number in range(1_100)]
+                found = reader.get_many(keys, times)
+                assert [each and each.value for each in found] == [
+                    None if time_ms == 5 else b"2" for time_ms in times
+                ]
 
     @pytest.mark.spec("VRS-18", "VRS-1")
     def test_put_many_is_as_many_puts(self, versioned_stores: VersionedStores) -> None:
