@@ -111,10 +111,15 @@ def test_a_batch_with_a_null_key_is_refused(directory: Path) -> None:
 
 
 def test_positions_beyond_the_format_are_refused(directory: Path) -> None:
-    """A partition number of more than 32 bits, and a mapping that is no position."""
+    """A topic of more than 65,535 bytes, and a mapping that is no position.
+
+    A partition number of more than 32 bits is in no position.
+    """
+    with pytest.raises(InvalidArgumentError, match=r"2\*\*32 - 1"):
+        Position({TopicPartition("clicks", 2**32): 1})
     with FileChangelog.create(directory, "key-value") as log:
-        with pytest.raises(InvalidArgumentError, match="32 bits"):
-            log.append(changes(), position=Position({TopicPartition("clicks", 2**32): 1}))
+        with pytest.raises(InvalidArgumentError, match="65535 bytes"):
+            log.append(changes(), position=Position({TopicPartition("c" * 65_536, 0): 1}))
         with pytest.raises(InvalidTypeError, match="Position"):
             log.append(changes(), position=cast("Position", {CLICKS: 1}))
 
