@@ -96,7 +96,7 @@ def test_the_run_ends_with_the_promises_that_were_not_made(sound: tuple[int, str
     printed = sound[1]
 
     assert "promises not made" in printed
-    assert "test_mine.py::TestMine: persistent (6 tests skipped)" in printed
+    assert "test_mine.py::TestMine: persistent (7 tests skipped)" in printed
 
 
 def test_a_forgotten_fixture_is_explained(failing: tuple[int, str]) -> None:
