@@ -5,7 +5,6 @@ from typing import NamedTuple, Self
 
 from statestores.errors import InvalidArgumentError, InvalidTypeError
 
-
 _PARTITIONS = 1 << 32
 """More than any log has: Kafka's numbers have 31 bits."""
 
