@@ -225,7 +225,7 @@ MUTATED := query tasks changelog semantics arrow.restoring logged_store
 JUDGES := tests/conformance/test_backends.py::TestMemory tests/semantics tests/time_to_live \
 	tests/changelog tests/arrow tests/logged_store tests/tasks tests/query tests/reading \
 	tests/resharding/test_reshard.py tests/metrics/test_store_metrics.py \
-	tests/object_log/test_object_tasks.py tests/object_log/test_task_records.py \
+	tests/object_log/tasks/test_object_tasks.py tests/object_log/tasks/test_task_records.py \
 	tests/object_log/test_followed_objects.py \
 	tests/serdes/test_row_evolution.py
 # Where wrong answers hurt most comes first.

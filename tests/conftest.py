@@ -95,7 +95,7 @@ _NOT_QUICK = (
     "tests/object_log/test_s3.py",
     "tests/object_log/test_s3_reshard.py",
     "tests/object_log/test_s3_snapshots.py",
-    "tests/object_log/test_task_explorer.py",
+    "tests/object_log/tasks/test_task_explorer.py",
     "tests/packaging/",
     "tests/processing/local/test_lost_files.py",
     "tests/processing/local/test_placement.py",

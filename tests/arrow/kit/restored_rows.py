@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import strategies as st
 
+from statestores.changelog.rows import change_schema
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.rows.layout import DATA
@@ -44,3 +46,9 @@ def rows_of(store: Any) -> list[tuple[bytes, bytes]]:
 def data_of(store: Any) -> list[tuple[bytes, bytes]]:
     """Return the rows of the engine of *store* that are not about the store itself."""
     return [row for row in rows_of(store) if row[0] >= DATA]
+
+
+def plain_changes(*rows: tuple[bytes, bytes | None]) -> pa.RecordBatch:
+    """Return changes of a key-value store, as a changelog has them."""
+    schema = change_schema("key-value")
+    return pa.RecordBatch.from_pylist([{"key": k, "value": v} for k, v in rows], schema)

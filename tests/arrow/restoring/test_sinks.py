@@ -1,15 +1,15 @@
 """When what is restored is committed, and what a restore takes its way by: each at its bounds."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from restored_rows import plain_changes
 
 from statestores.arrow import commit_many, read_snapshot, restore, write_snapshot
 from statestores.arrow.restore_mark import restore_mark
-from statestores.arrow.restoring import bulk_put, row_sink, sink, waiting_changes
+from statestores.arrow.restoring import bulk_put, row_sink
 from statestores.arrow.restoring.plan import RestorePlan, plan_restore
 from statestores.arrow.restoring.restore import _replay
 from statestores.arrow.restoring.row_sink import (
@@ -21,11 +21,8 @@ from statestores.arrow.restoring.row_sink import (
 )
 from statestores.arrow.restoring.sink import RecordSink
 from statestores.arrow.restoring.taking_back import take_back
-from statestores.arrow.restoring.waiting_changes import WaitingChanges
-from statestores.arrow.rows import tail
 from statestores.arrow.rows.encoder import LARGE
-from statestores.arrow.rows.key_value import KeyValueEncoder, TimestampedEncoder
-from statestores.arrow.schemas import TIMESTAMPED_ROWS
+from statestores.arrow.rows.key_value import TimestampedEncoder
 from statestores.changelog.rows import change_schema
 from statestores.errors import (
     CapabilityNotSupportedError,
@@ -46,11 +43,6 @@ STAMPED = TimestampedKeyValue("live")
 VERSIONS = Versioned("live", history_retention_ms=1_000)
 
 
-def _changes(*rows: tuple[bytes, bytes | None]) -> pa.RecordBatch:
-    schema = change_schema("key-value")
-    return pa.RecordBatch.from_pylist([{"key": k, "value": v} for k, v in rows], schema)
-
-
 def _plan(rows: int, *, committed: int | None = 0, start_over: bool = False) -> RestorePlan:
     return RestorePlan(
         partition=LOG,
@@ -66,9 +58,6 @@ def _sink(store: Any, batch_rows: int | None = None, *, is_empty: bool = False) 
     made = RowSink.of(store, batch_rows, is_empty=is_empty)
     assert made is not None
     return made
-
-
-# What a restore goes by.
 
 
 @pytest.mark.spec("SNP-12")
@@ -219,9 +208,6 @@ def test_what_waits_is_committed_before_what_the_sink_does_not_take(
     assert calls == [*expected, ("commit", lasts[-1])]
 
 
-# Rows, past the write buffer.
-
-
 @pytest.mark.spec("SNP-16")
 @pytest.mark.parametrize(("engine", "rows"), [("memory", APPLIED_ROWS), ("rocksdb", INGESTED_ROWS)])
 def test_commits_are_as_large_as_suits_the_engine(open_store: Any, engine: str, rows: int) -> None:
@@ -279,8 +265,8 @@ def test_deletions_are_counted_where_they_delete(
 ) -> None:
     """Of a store with rows; not of an empty one, nor where a deletion is a version."""
     monkeypatch.setattr(row_sink, "APPLIED_ROWS", 2)
-    deletion = _changes((b"a", None), (b"b", None))
-    put = _changes((b"a", b"1"), (b"b", b"2"))
+    deletion = plain_changes((b"a", None), (b"b", None))
+    put = plain_changes((b"a", b"1"), (b"b", b"2"))
     store = open_store(PLAIN)
     for is_empty, changes, full in ((False, deletion, True), (False, put, False)):
         filling = _sink(store, 10, is_empty=is_empty)
@@ -308,13 +294,13 @@ def test_deletions_wait_beside_what_is_small(
     """What is larger can be a sorted file, which deletes nothing, and is committed before them."""
     monkeypatch.setattr(row_sink, "APPLIED_ROWS", 2)
     filling = _sink(open_store(PLAIN), 10)
-    deletion = _changes((b"x", None))
+    deletion = plain_changes((b"x", None))
 
-    filling.add(_changes((b"a", b"1"), (b"b", b"2")))
+    filling.add(plain_changes((b"a", b"1"), (b"b", b"2")))
     assert filling.has_room_for(deletion)
-    filling.add(_changes((b"c", b"3")))
+    filling.add(plain_changes((b"c", b"3")))
     assert not filling.has_room_for(deletion)
-    assert filling.has_room_for(_changes((b"d", b"4")))
+    assert filling.has_room_for(plain_changes((b"d", b"4")))
 
 
 def test_a_load_is_followed_by_deletions_of_what_was_loaded(open_store: Any) -> None:
@@ -323,7 +309,7 @@ def test_a_load_is_followed_by_deletions_of_what_was_loaded(open_store: Any) -> 
     filling = _sink(store, is_empty=True)
     rows = pa.RecordBatch.from_pylist([{"key": b"a", "value": b"1"}, {"key": b"b", "value": b"2"}])
     filling.load(iter([rows.cast(change_schema("key-value"))]), None)
-    filling.add(_changes((b"a", None)))
+    filling.add(plain_changes((b"a", None)))
     filling.commit({LOG: 3})
 
     assert list(store.range()) == [(b"b", b"2")]
@@ -366,9 +352,6 @@ def test_pieces_are_taken_until_they_are_enough() -> None:
         assert len(list(rest)) == 5 - taken
 
 
-# Record by record.
-
-
 def test_stream_time_comes_without_rows(open_store: Any) -> None:
     """It may have outlived all of them."""
     store = open_store(STAMPED)
@@ -378,119 +361,6 @@ def test_stream_time_comes_without_rows(open_store: Any) -> None:
     loading.commit({LOG: 1})
 
     assert (store.stream_time_ms, list(store.range())) == (70, [])
-
-
-def test_records_wait_until_there_are_enough(
-    open_store: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By rows and by bytes; what waited when the store was emptied is not counted."""
-    store = open_store(STAMPED)
-    loading = RecordSink(store, 3)
-    row = {"key": b"a", "value": b"1", "timestamp": 5}
-    loading.load(iter([pa.RecordBatch.from_pylist([row] * 2, TIMESTAMPED_ROWS)]), 5)
-    assert not loading.is_full
-    loading.truncate()
-    loading.load(iter([pa.RecordBatch.from_pylist([row] * 2, TIMESTAMPED_ROWS)]), 5)
-    assert store.has_pending_writes
-    monkeypatch.setattr(sink, "_BATCH_BYTES", store.uncommitted_bytes + 1)
-    assert not loading.is_full
-    monkeypatch.setattr(sink, "_BATCH_BYTES", store.uncommitted_bytes)
-    assert loading.is_full
-
-
-# What waits.
-
-
-def _waiting(limit: int, encoder: Any) -> WaitingChanges:
-    return WaitingChanges(change_schema("key-value"), limit, encoder)
-
-
-class _Halving(KeyValueEncoder):
-    """Folds what waits to its first half."""
-
-    times_ms: Iterator[int] = iter(())
-
-    def fold(self, changes: pa.RecordBatch, *, is_empty: bool) -> tuple[pa.RecordBatch, int]:
-        kept = changes.slice(0, changes.num_rows // 2)
-        return pa.RecordBatch.from_pylist(kept.to_pylist(), kept.schema), next(self.times_ms)
-
-
-@pytest.mark.spec("SNP-16")
-def test_changes_are_folded_when_they_reach_the_limit() -> None:
-    """To the byte; and wait on if no more than half of it remains."""
-    changes = _changes(*[(b"%d" % number, b"v" * 9) for number in range(8)])
-    half = pa.RecordBatch.from_pylist(changes.slice(0, 4).to_pylist(), changes.schema).nbytes
-    for limit, remains, full in (
-        (changes.nbytes + 1, changes.nbytes, False),
-        (changes.nbytes, half, False),
-        (changes.nbytes - 2, half, True),
-    ):
-        encoder = _Halving()
-        encoder.times_ms = iter([1])
-        waiting = _waiting(limit, encoder)
-        waiting.add(changes, deletes=False)
-
-        assert waiting.is_full(100, is_empty=False) == full
-        assert waiting.bytes == remains
-
-
-@pytest.mark.spec("SNP-16")
-@pytest.mark.parametrize("spare", [0, 1])
-def test_what_was_folded_waits_on_while_it_is_half_of_the_limit(spare: int) -> None:
-    """A byte more, and it is committed: the next folding would not be worth it."""
-    changes = _changes(*[(b"%d" % number, b"v" * 9) for number in range(8)])
-
-    class Folding(KeyValueEncoder):
-        def fold(self, changes: pa.RecordBatch, *, is_empty: bool) -> tuple[pa.RecordBatch, int]:
-            return folded, 1
-
-    folded = _changes((b"a", b"v" * 9))
-    waiting = _waiting(2 * folded.nbytes - 2 * spare, Folding())
-    waiting.add(changes, deletes=False)
-
-    assert waiting.is_full(100, is_empty=False) == (spare == 1)
-
-
-@pytest.mark.spec("TTL-2")
-def test_the_highest_time_of_what_was_dropped_is_kept() -> None:
-    """Of each folding, until it is taken: it is stream time."""
-    encoder = _Halving()
-    encoder.times_ms = iter([30, 50, 40])
-    waiting = _waiting(1, encoder)
-    for number in range(3):
-        waiting.add(_changes((b"%d" % number, b"1"), (b"x", b"2")), deletes=False)
-        assert waiting.is_full(100, is_empty=False)
-
-    assert waiting.take(is_empty=False).highest_ms == 50
-    waiting.add(_changes((b"a", b"1")), deletes=False)
-    assert waiting.take(is_empty=False).highest_ms < 0
-
-
-@pytest.mark.parametrize("is_large", [False, True])
-def test_columns_become_large_before_they_are_joined(
-    monkeypatch: pytest.MonkeyPatch, is_large: bool
-) -> None:
-    """Together they may exceed 2 GiB; times have no offsets, and stay as they are."""
-    schema = change_schema("timestamped-key-value")
-    row = {"key": b"k", "value": b"v" * 9, "timestamp": 7}
-    batch = pa.RecordBatch.from_pylist([{name: row[name] for name in schema.names}], schema)
-    joined: list[list[pa.DataType]] = []
-
-    def concat(batches: Any, schema: pa.Schema) -> pa.RecordBatch:
-        joined.extend(each.schema.types for each in batches)
-        return real(batches, schema)
-
-    real = tail.concat
-    monkeypatch.setattr(waiting_changes, "concat", concat)
-    monkeypatch.setattr(waiting_changes, "_SMALL_BYTES", 2 * batch.nbytes - is_large)
-    waiting = WaitingChanges(schema, 1 << 20, TimestampedEncoder())
-    for _ in range(2):
-        waiting.add(batch, deletes=False)
-
-    rows = waiting.take(is_empty=True)
-
-    assert joined == [[LARGE, LARGE, pa.int64()] if is_large else schema.types] * 2
-    assert (len(list(rows.rows)), rows.highest_ms) == (1, 7)
 
 
 def test_a_table_is_committed_by_columns_that_hold_any_number_of_bytes(
@@ -512,9 +382,6 @@ def test_a_table_is_committed_by_columns_that_hold_any_number_of_bytes(
     assert commit_many(store, rows, {LOG: 1}) == 1
     assert types == [LARGE, LARGE, pa.int64()]
     assert [key for key, _ in store.range()] == [b"a"]
-
-
-# What is taken back.
 
 
 @pytest.mark.spec("COM-43")
