@@ -3,12 +3,11 @@
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
+from forked_programs import Forked
 from kafka_cluster import TestCluster, wait_for
 
 import statestores as ss
@@ -34,28 +33,26 @@ def _patient(program: str) -> str:
 class _Loops:
     """Programs of the page, over one state."""
 
-    def __init__(self, cluster: TestCluster, directory: Path, topic: str) -> None:
-        self.directory = directory
-        self._environment = {
-            **os.environ,
+    def __init__(self, stack: ExitStack, cluster: TestCluster, directory: Path, topic: str) -> None:
+        self._stack = stack
+        self._directory = directory
+        self._variables = {
             "BOOTSTRAP": cluster.address,
             "STATE": str(directory / "state"),
             "TOPIC": topic,
         }
+        self._started: list[Forked] = []
 
-    def start(self, program: str, local: str) -> subprocess.Popen[bytes]:
-        """Start a program; its errors are in a file named as its local directory."""
-        with (self.directory / f"{local}.log").open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-c", program],
-                env={**self._environment, "LOCAL": str(self.directory / local)},
-                stdout=log,
-                stderr=log,
-            )
+    def start(self, program: str, local: str) -> Forked:
+        """Start a program, with the local directory of that name; the stack waits for its end."""
+        variables = {**self._variables, "LOCAL": str(self._directory / local)}
+        first = f"import os, sys\nos.environ.update({variables!r})\nsys.stdout = sys.stderr\n"
+        self._started.append(self._stack.enter_context(Forked(first + program)))
+        return self._started[-1]
 
     def said(self) -> str:
         """Return what all of them have said."""
-        return "".join(each.read_text("utf-8") for each in self.directory.glob("*.log"))
+        return "".join(each.errors() for each in self._started)
 
 
 def test_both_loops_count_each_record_once(cluster: TestCluster, tmp_path: Path) -> None:
@@ -67,8 +64,6 @@ def test_both_loops_count_each_record_once(cluster: TestCluster, tmp_path: Path)
     topic = Topic(cluster.name("loop"), key=ss.utf8, value=ss.int64, partitions=2)
     cluster.create(topic)
     cluster.miss_soon("counting")
-    loops = _Loops(cluster, tmp_path, topic.name)
-    assert loops.start(_ONCE, "once").wait(60) == 0, loops.said()
     given: Counter[str] = Counter()
 
     def give() -> None:
@@ -85,30 +80,30 @@ def test_both_loops_count_each_record_once(cluster: TestCluster, tmp_path: Path)
         return found if len(found) == len(running) else set()
 
     with ExitStack() as stack:
+        loops = _Loops(stack, cluster, tmp_path, topic.name)
+        assert loops.start(_ONCE, "once").wait() == 0, loops.said()
         running = {
             name: loops.start(program, name)
             for name, program in (("plain", _patient(_PLAIN)), ("asyncio", _ASYNCIO))
         }
-        stack.callback(lambda: list(map(subprocess.Popen.kill, running.values())))
         give()
-        wait_for(lambda: committed() == given.total(), f"all words: {loops.said()}")
-        before = wait_for(both, f"both as members: {loops.said()}")
-        running["plain"].send_signal(signal.SIGKILL)
-        running["plain"].wait()
+        wait_for(lambda: committed() == given.total(), "all words", loops.said)
+        before = wait_for(both, "both as members", loops.said)
+        running["plain"].kill()
+        assert running["plain"].wait() == -signal.SIGKILL
         give()
         running["plain"] = loops.start(_PLAIN, "plain")
         # A new member beside the other hears signals, and the dead one may still be listed.
-        wait_for(lambda: len(before & both()) == 1, f"a new member: {loops.said()}")
-        wait_for(lambda: committed() == given.total(), f"all words: {loops.said()}")
+        wait_for(lambda: len(before & both()) == 1, "a new member", loops.said)
+        wait_for(lambda: committed() == given.total(), "all words", loops.said)
         give()
         for each in running.values():
-            each.terminate()
-        assert [each.wait(60) for each in running.values()] == [0, 0], loops.said()
+            os.kill(each.process, signal.SIGTERM)
+        assert [each.wait() for each in running.values()] == [0, 0], loops.said()
         give()
         last = loops.start(_patient(_ASYNCIO), "new")
-        stack.callback(last.wait)
-        stack.callback(last.kill)
-        wait_for(lambda: committed() == given.total(), f"all words: {loops.said()}")
+        wait_for(lambda: committed() == given.total(), "all words", loops.said)
+        last.kill()
 
     groups = {0: ["counts"]}
     with TaskManager(tmp_path / "state", groups, local_directory=tmp_path / "read") as manager:

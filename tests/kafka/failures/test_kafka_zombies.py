@@ -1,18 +1,15 @@
 """At least once, a process that was stopped writes nothing once others have its tasks."""
 
-import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import forked_programs
+import psutil
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from kafka_cluster import TestCluster
+from kafka_cluster import TestCluster, wait_for
 from kafka_zombie import Sets
 
 from statestores.errors import BrokerError, InstanceFencedError
@@ -58,17 +55,15 @@ def test_a_process_that_was_stopped_overwrites_nothing(
         assert ended.returncode == 0, ended.stderr
 
     give()
-    command = [sys.executable, str(_PROGRAM), cluster.address, name, str(tmp_path / "stopped")]
-    with subprocess.Popen([*command, protocol, "1"]) as stopped:
-        try:
-            assert os.WIFSTOPPED(os.waitpid(stopped.pid, os.WUNTRACED)[1])
-            for _ in range(2):
-                run("other")
-                give()
-            os.kill(stopped.pid, signal.SIGCONT)
-            assert stopped.wait(120) == 0
-        finally:
-            stopped.kill()
+    arguments = (cluster.address, name, tmp_path / "stopped", protocol, 1)
+    with forked_programs.Forked(_PROGRAM, *arguments) as stopped:
+        process = psutil.Process(stopped.process)
+        wait_for(lambda: process.status() == psutil.STATUS_STOPPED, "the stop", stopped.errors)
+        for _ in range(2):
+            run("other")
+            give()
+        process.resume()
+        assert stopped.wait() == 0, stopped.errors()
     give()
     run("restored")
 
