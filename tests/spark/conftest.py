@@ -14,7 +14,8 @@ from statestores.spark import ensure_java
 # What programs that the tests start import as well.
 sys.path.append(str(Path(__file__).parent / "kit"))
 
-from rated_orders import HISTORY, ORDERS, add_versions  # after the path to it
+from forked_pythons import forked_pythons  # of the kit, after the path to it
+from rated_orders import HISTORY, ORDERS, add_versions
 
 _PLANNER = str(Path(__file__).parent / "kit" / "planner")
 
@@ -25,12 +26,16 @@ Rows = list[tuple[Any, ...]]
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with two cores, which repeats a failed task, as a cluster does."""
     ensure_java()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", _PLANNER, prepend=os.pathsep)  # what Java has, its Pythons have
-        session = _session(tmp_path_factory.mktemp("warehouse"))
-    session.sparkContext.setLogLevel("FATAL")
-    yield session
-    session.stop()
+    directory = tmp_path_factory.mktemp("warehouse")
+    with forked_pythons(directory) as variables:
+        with pytest.MonkeyPatch.context() as patch:  # what Java has, its Pythons have
+            patch.setenv("PYTHONPATH", _PLANNER, prepend=os.pathsep)
+            for name, value in variables.items():
+                patch.setenv(name, value)
+            session = _session(directory / "tables")
+        session.sparkContext.setLogLevel("FATAL")
+        yield session
+        session.stop()
 
 
 def _session(warehouse: Path) -> SparkSession:

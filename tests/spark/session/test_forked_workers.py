@@ -112,12 +112,19 @@ def _daemon(module: str, *, reuses: bool) -> Iterator[Daemon]:
 @pytest.mark.parametrize("reuses", [False, True], ids=["used once", "reused"])
 @pytest.mark.parametrize("module", [_SPARKS_OWN, _OURS])
 def test_a_worker_may_use_what_has_threads(module: str, reuses: bool) -> None:
-    """The daemon has used nothing, whatever workers before have done, or the same one has."""
+    """The daemon has used nothing, whatever workers before have done, or the same one has.
+
+    Ours has imported what our readers and writers need; Spark's own has not.
+    """
     with _daemon(module, reuses=reuses) as daemon:
         for _ in range(2):
             with daemon.worker() as worker:
                 for _ in range(2 if reuses else 1):
-                    assert worker.told() == {"process": worker.process, "drivers": _DONE}
+                    assert worker.told() == {
+                        "process": worker.process,
+                        "is_prepared": module == _OURS,
+                        "drivers": _DONE,
+                    }
 
 
 @pytest.mark.spec("ENG-44", "OBJ-52")

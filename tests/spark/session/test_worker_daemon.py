@@ -1,20 +1,19 @@
 """Workers that are forked with what they need: `statestores.spark.worker_daemon`."""
 
-import os
 from collections.abc import Iterable, Iterator
 
-import psutil
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
 
-def look_around(_: Iterable[int]) -> Iterator[tuple[bool, list[str]]]:
-    """Tell what a new worker has imported before it does anything, and who forked it."""
+def look_around(_: Iterable[int]) -> Iterator[tuple[bool, str]]:
+    """Tell what a new worker has imported before it does anything, and which program forked it."""
     import sys  # noqa: PLC0415  # in the worker
 
-    daemon = psutil.Process(os.getppid()).cmdline()
-    yield "statestores.reading.partition_reader" in sys.modules, daemon
+    daemon = sys.modules["__main__"].__spec__
+    assert daemon is not None
+    yield "statestores.reading.partition_reader" in sys.modules, daemon.name
 
 
 class Planned(DataSource):
@@ -37,13 +36,14 @@ def test_who_is_forked_begins_with_what_it_needs(
 ) -> None:
     """Each `take` cost most of a second of imports, since Spark throws the worker away.
 
-    Planners of Spark's own still do; those of the tests are preloaded by `kit/planner`.
+    Planners of Spark's own still do; those of the tests are forked by `kit/forked_pythons.py`, as
+    are our daemons, whose own imports `test_forked_workers.py` shows.
     """
     setting = spark.conf.get("spark.python.daemon.module")
     with subtests.test("a worker"):
         for imported, daemon in spark.sparkContext.range(2).mapPartitions(look_around).collect():
             assert imported
-            assert setting in daemon
+            assert daemon == setting
     spark.dataSource.register(Planned)
     with subtests.test("a planner of the tests"):
         assert spark.read.format("planned").load().columns == ["True"]

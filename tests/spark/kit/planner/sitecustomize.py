@@ -1,15 +1,34 @@
-"""Python imports this when it starts: Spark's planners are forked with what they need.
+"""Python imports this when it starts: those that Spark starts are forked with what they need.
 
-Spark plans a query in Python daemons of its own, one for each thing that it asks a source, which
-`spark.python.daemon.module` does not reach. They are empty when they fork: each planner imports
-pyarrow, pandas and `statestores` itself, most of a second of the processor. Spark starts another
-after each error and each minute of rest. Only the session of the tests has this directory on its
-path; the programs that tests start have Spark's own planners.
+Only the session of the tests has this directory on its path; the programs that tests start have
+Spark's own planners. What serves is `forked_pythons.py`, beside this directory.
 """
 
+import os
 import sys
-from importlib import import_module
 
-if sys.orig_argv[-2:-1] == ["pyspark.daemon"] and sys.orig_argv[-1].startswith("pyspark.sql."):
-    import_module(sys.orig_argv[-1])
-    import_module("statestores.spark.worker_daemon").import_first()
+
+def _be_forked(address: str, arguments: list[str]) -> None:
+    """Have another process do what this one was started for, and end as it does."""
+    import json  # noqa: PLC0415  # most of what starts here does not come so far
+    import socket  # noqa: PLC0415
+
+    request = {
+        "arguments": arguments,
+        "directory": os.getcwd(),  # noqa: PTH109  # pathlib takes as long to import as the rest
+        "environment": dict(os.environ),
+        "path": sys.path,
+    }
+    with socket.socket(socket.AF_UNIX) as server:
+        server.connect(address)
+        said = json.dumps(request).encode() + b"\n"
+        sent = socket.send_fds(server, [said], [0, 1, 2])
+        server.sendall(said[sent:])
+        code = server.recv(16)
+        os._exit(int(code))
+
+
+if "STATESTORES_TEST_PYTHONS" in os.environ and "-m" in sys.orig_argv:
+    _arguments = sys.orig_argv[sys.orig_argv.index("-m") + 1 :]
+    if _arguments[0].startswith(("pyspark.", "statestores.spark.")):
+        _be_forked(os.environ["STATESTORES_TEST_PYTHONS"], _arguments)

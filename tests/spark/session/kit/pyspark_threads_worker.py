@@ -28,7 +28,11 @@ def main(infile: BinaryIO, outfile: BinaryIO) -> None:
     """Do a task: use each driver, and tell what came of it."""
     if not infile.read(1):
         sys.exit(-1)  # as `pyspark.worker` does when Java has closed the socket
-    told = {"process": os.getpid(), "drivers": use_each_driver()}
+    told = {
+        "process": os.getpid(),
+        "is_prepared": "statestores.spark.source.source" in sys.modules,
+        "drivers": use_each_driver(),
+    }
     outfile.write(json.dumps(told).encode() + b"\n")
     outfile.flush()
 
