@@ -48,8 +48,13 @@ class Forked:
     It is used as a `subprocess.Popen` is.
     """
 
-    def __init__(self, program: str | Path, *arguments: object, given: bytes = b"") -> None:
-        """Start *program*, with *arguments* as ``sys.argv[1:]`` and *given* as standard input."""
+    def __init__(
+        self, program: str | Path, *arguments: object, given: bytes | Connection = b""
+    ) -> None:
+        """Start *program*, with *arguments* as ``sys.argv[1:]`` and *given* as standard input.
+
+        Of a connection, that is what comes by it until its other end is closed.
+        """
         reader, writer = _CONTEXT.Pipe(duplex=False)
         self._errors = tempfile.NamedTemporaryFile(prefix="stderr-")  # noqa: SIM115  # closed with the process
         self._process = _CONTEXT.Process(
@@ -77,6 +82,11 @@ class Forked:
         self.wait()
         self._errors.close()
         self._process.close()
+
+    @property
+    def errors_path(self) -> Path:
+        """The file of what it writes to standard error; it is there as long as this object."""
+        return Path(self._errors.name)
 
     @property
     def process(self) -> int:
@@ -114,7 +124,7 @@ class Forked:
 
     def errors(self) -> str:
         """Return what it has written to standard error."""
-        return Path(self._errors.name).read_text("utf-8")
+        return self.errors_path.read_text("utf-8")
 
 
 def run(program: str | Path, *arguments: object, given: bytes = b"") -> CompletedProcess[str]:
@@ -125,7 +135,11 @@ def run(program: str | Path, *arguments: object, given: bytes = b"") -> Complete
 
 
 def _perform(
-    program: str | Path, arguments: list[str], given: bytes, stdout: Connection, errors: str
+    program: str | Path,
+    arguments: list[str],
+    given: bytes | Connection,
+    stdout: Connection,
+    errors: str,
 ) -> None:
     """Be the program: what runs in the child."""
     os.dup2(stdout.fileno(), 1)
@@ -133,7 +147,11 @@ def _perform(
     descriptor = os.open(errors, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 2)
     os.close(descriptor)
-    sys.stdin = io.TextIOWrapper(io.BytesIO(given))
+    if isinstance(given, bytes):
+        sys.stdin = io.TextIOWrapper(io.BytesIO(given))
+    else:
+        sys.stdin = os.fdopen(os.dup(given.fileno()), encoding="utf-8")
+        given.close()
     name, source = "-c", program
     if isinstance(program, Path):
         name, source = str(program), program.read_text("utf-8")

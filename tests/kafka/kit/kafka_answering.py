@@ -3,12 +3,13 @@
 import json
 from pathlib import Path
 
+from forked_nursery import ForkedNursery
+
 import statestores as ss
 from statestores.kafka import run
 from statestores.kafka.run_arguments import ChangelogFormat
 from statestores.processing import Context, Processor, Record, Topic, Topology
 from statestores_conformance.faults.crash_child import serve
-from statestores_conformance.faults.crash_nursery import Nursery
 
 STORE = ss.KeyValue("last", key=ss.utf8, value=ss.int64)
 KEY = "number"
@@ -68,7 +69,7 @@ class Instance:
     ) -> None:
         """Start it."""
         self._state = directory / name
-        self.nursery = Nursery(directory / f"{name}.errors", [__file__])
+        self.nursery = ForkedNursery(Path(__file__))
         self._asked = {
             "address": address,
             "name": application,

@@ -11,6 +11,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer
 from confluent_kafka import TopicPartition as KafkaPartition
+from forked_nursery import ForkedNursery
 from kafka_cluster import TestCluster
 
 import statestores as ss
@@ -21,7 +22,6 @@ from statestores.kafka.run_arguments import ChangelogFormat, Until
 from statestores.kafka.tasks import restorer, waiting_columns, wholes
 from statestores.processing import Context, Processor, Record, Topic, Topology
 from statestores_conformance.faults.crash_child import die_at, serve
-from statestores_conformance.faults.crash_nursery import Nursery
 
 _STACK = "(most recent call first)"
 _STACKS_SECONDS = 10.0
@@ -205,7 +205,7 @@ class Instance:
         """Start the process that forks them."""
         directory.mkdir(parents=True, exist_ok=True)
         self.state = directory / name
-        self.nursery = Nursery(directory / f"{name}.errors", [__file__])
+        self.nursery = ForkedNursery(Path(__file__))
         self._arguments = {**arguments, "state": str(self.state)}
         self.pid = 0
 
