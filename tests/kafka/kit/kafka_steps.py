@@ -3,13 +3,12 @@
 As a program: ``ADDRESS NAME STATE [AT]`` runs it until it is idle, or until the *AT*-th step.
 """
 
-import os
-import signal
 import sys
 from typing import Any
 
+from death_at_failpoint import die_at
+
 import statestores as ss
-from statestores.failpoints import arm
 from statestores.kafka import run
 from statestores.processing import Record, Topic, Topology, closed, session, tumbling
 
@@ -57,8 +56,7 @@ def _told(table: Any, topic: Topic[str, Any]) -> None:
 def main(address: str, name: str, state: str, at: str = "0") -> None:
     """Run it, with one commit for all that there is."""
     if int(at):
-        # Not by the suite's `die_at`: to import the suite takes longer than the run.
-        arm("kafka.step-written", lambda: os.kill(os.getpid(), signal.SIGKILL), at=int(at))
+        die_at("kafka.step-written", int(at))
     run(
         Closing(name).topology,
         bootstrap_servers=address,

@@ -5,9 +5,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from death_at_failpoint import die_at
+
 import statestores as ss
 from statestores.processing import DeadLetter, LocalTopics, Record, Topic, Topology, run
-from statestores_conformance.faults.crash_child import die_at
 
 PARTITIONS = 3
 PEOPLE_COUNT = 20

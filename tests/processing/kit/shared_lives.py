@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from death_at_failpoint import die_at
+
 import statestores as ss
 from statestores.processing import (
     Context,
@@ -16,7 +18,6 @@ from statestores.processing import (
     run,
     within,
 )
-from statestores_conformance.faults.crash_child import die_at
 
 PARTITIONS = 3
 TICK_MS = 70
