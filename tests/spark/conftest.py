@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from statestores.spark import ensure_java
+from statestores.spark.session.older_pyspark import SINKS_TAKE_BATCHES
 
 # What programs that the tests start import as well.
 sys.path.append(str(Path(__file__).parent / "kit"))
@@ -34,11 +35,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
                 patch.setenv(name, value)
             session = _session(directory / "tables")
         session.sparkContext.setLogLevel("FATAL")
+        _leave_out_checksums(session)
         yield session
         session.stop()
 
 
 def _session(warehouse: Path) -> SparkSession:
+    # Hadoop starts a program to give a file its mode, and another to see whether it is a link: a
+    # hundred for three micro-batches. This manager does not ask, where Spark's own choice does.
+    package = "org.apache.spark.sql.execution.streaming"
+    if SINKS_TAKE_BATCHES:
+        package += ".checkpointing"  # since 4.1
+    manager = f"{package}.FileSystemBasedCheckpointFileManager"
     return (
         SparkSession.builder.master("local[2,3]")
         .appName("statestores tests")
@@ -46,6 +54,8 @@ def _session(warehouse: Path) -> SparkSession:
         .config("spark.sql.shuffle.partitions", "2")
         # No query of a test lives long enough to be worth compiling.
         .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.streaming.checkpointFileManagerClass", manager)
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.warehouse.dir", str(warehouse))
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.host", "127.0.0.1")
@@ -53,6 +63,16 @@ def _session(warehouse: Path) -> SparkSession:
         .config("spark.python.daemon.module", "statestores.spark.worker_daemon")
         .getOrCreate()
     )
+
+
+def _leave_out_checksums(session: SparkSession) -> None:
+    """Have Hadoop write no checksum beside each file: that would be a second one to give a mode."""
+    context: Any = session.sparkContext
+    local = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(
+        context._jsc.hadoopConfiguration()
+    )
+    local.setWriteChecksum(False)
+    local.setVerifyChecksum(False)
 
 
 @pytest.fixture
