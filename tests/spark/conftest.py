@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.java_gateway import JavaClass
 from pyspark.sql import DataFrame, SparkSession
 
 from statestores.spark import ensure_java
-from statestores.spark.session.older_pyspark import SINKS_TAKE_BATCHES
 
 # What programs that the tests start import as well.
 sys.path.append(str(Path(__file__).parent / "kit"))
@@ -35,18 +35,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
                 patch.setenv(name, value)
             session = _session(directory / "tables")
         session.sparkContext.setLogLevel("FATAL")
-        _leave_out_checksums(session)
+        _start_fewer_programs(session)
         yield session
         session.stop()
 
 
 def _session(warehouse: Path) -> SparkSession:
-    # Hadoop starts a program to give a file its mode, and another to see whether it is a link: a
-    # hundred for three micro-batches. This manager does not ask, where Spark's own choice does.
-    package = "org.apache.spark.sql.execution.streaming"
-    if SINKS_TAKE_BATCHES:
-        package += ".checkpointing"  # since 4.1
-    manager = f"{package}.FileSystemBasedCheckpointFileManager"
     return (
         SparkSession.builder.master("local[2,3]")
         .appName("statestores tests")
@@ -54,7 +48,6 @@ def _session(warehouse: Path) -> SparkSession:
         .config("spark.sql.shuffle.partitions", "2")
         # No query of a test lives long enough to be worth compiling.
         .config("spark.sql.codegen.wholeStage", "false")
-        .config("spark.sql.streaming.checkpointFileManagerClass", manager)
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.warehouse.dir", str(warehouse))
         .config("spark.sql.session.timeZone", "UTC")
@@ -65,14 +58,25 @@ def _session(warehouse: Path) -> SparkSession:
     )
 
 
-def _leave_out_checksums(session: SparkSession) -> None:
-    """Have Hadoop write no checksum beside each file: that would be a second one to give a mode."""
+def _start_fewer_programs(session: SparkSession) -> None:
+    """Spare micro-batches most of a hundred programs.
+
+    Hadoop starts one to give a file its mode, and another to see whether it is a link. So none is
+    written with the checksum of another, and the manager of checkpoints is the one that does not
+    ask for links, as Spark's own choice does. Older Sparks have it in another package.
+    """
     context: Any = session.sparkContext
-    local = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(
-        context._jsc.hadoopConfiguration()
-    )
+    settings = context._jsc.hadoopConfiguration()
+    local = context._jvm.org.apache.hadoop.fs.FileSystem.getLocal(settings)
     local.setWriteChecksum(False)
     local.setVerifyChecksum(False)
+    streaming = context._jvm.org.apache.spark.sql.execution.streaming
+    for package in (streaming.checkpointing, streaming):
+        manager = package.FileSystemBasedCheckpointFileManager
+        if isinstance(manager, JavaClass):
+            session.conf.set("spark.sql.streaming.checkpointFileManagerClass", manager._fqn)
+            return
+    raise AssertionError("Spark has no FileSystemBasedCheckpointFileManager where it was")
 
 
 @pytest.fixture
