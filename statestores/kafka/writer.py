@@ -35,6 +35,8 @@ _ROOM_SECONDS = 0.05
 _CALL_SECONDS = 5.0
 _STUCK_SECONDS = 5.0
 """How much longer than it was told a call may take before it is given up with its producer."""
+_PAUSE_SECONDS = 0.1
+"""How long to wait before a call is made again, since some are refused at once."""
 
 
 class Writer(Protocol):
@@ -313,6 +315,11 @@ class TransactionalWriter(Producing):
                     raise _fatal(doing, raised) from raised
                 if error.txn_requires_abort():
                     raise _taken_back(doing, error) from raised
+                if error.code() == KafkaError._CONFLICT:  # noqa: SLF001  # its name
+                    raise InstanceFencedError(
+                        f"the client cannot {doing}, since it has not ended another call: "
+                        f"{error.str()}; a new producer finds out what has become of it"
+                    ) from raised
                 if not may_pass(error):
                     raise broker_error(doing, raised) from raised
                 if time.monotonic() > deadline:
@@ -320,6 +327,7 @@ class TransactionalWriter(Producing):
                         f"the broker has not said within {patience_seconds:.0f} s whether it could "
                         f"{doing}: {error.name()}; a new producer finds out"
                     ) from raised
+                time.sleep(_PAUSE_SECONDS)
             else:
                 return
 

@@ -199,7 +199,7 @@ def test_an_output_that_was_deleted_is_named(
         topology,
         tmp_path,
         guarantee=guarantee,
-        settings={} if guarantee == "exactly_once" else {"topic.metadata.propagation.max.ms": 100},
+        settings={} if most_aborts else {"topic.metadata.propagation.max.ms": 100},
     ) as instance:
         wait_for(lambda: cluster.read(output), "the first number")
         [deleted] = cluster.admin.delete_topics([output.name]).values()

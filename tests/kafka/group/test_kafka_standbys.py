@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 from kafka_cluster import TestCluster, wait_for
 from kafka_threads import ThreadedInstance
@@ -295,6 +296,49 @@ def test_a_call_that_does_not_come_back_is_given_up(monkeypatch: pytest.MonkeyPa
         writer._call("abort", lambda _: None)
     never.set()
     writer.close()
+
+
+@pytest.mark.spec("KFK-13")
+def test_a_call_beside_another_one_is_not_made_again() -> None:
+    """A commit that ran out of time is not over for the client, which refuses to abort meanwhile.
+
+    Seen with librdkafka 2.16, after the topic of an output was deleted: the transaction was to be
+    aborted 160,000 times in ten seconds, of a processor of its own and half of the broker's.
+    """
+    calls = PatientCalls("conflict")
+    writer = object.__new__(TransactionalWriter)
+    writer._calls = calls
+    made = []
+
+    def refuses(_: float) -> None:
+        made.append(1)
+        raise KafkaException(KafkaError(KafkaError._CONFLICT, "in progress", retriable=True))
+
+    with pytest.raises(InstanceFencedError, match="cannot abort, since it has not ended another"):
+        writer._call("abort", refuses)
+    writer.close()
+    assert len(made) == 1
+
+
+@pytest.mark.spec("KFK-13")
+def test_a_call_that_is_refused_at_once_is_made_again_after_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever else may pass is asked for again, and not as fast as a processor can."""
+    pauses: list[float] = []
+    monkeypatch.setattr("statestores.kafka.writer.time.sleep", pauses.append)
+    calls = PatientCalls("again")
+    writer = object.__new__(TransactionalWriter)
+    writer._calls = calls
+    answers = [KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, retriable=True)] * 2
+
+    def answer(_: float) -> None:
+        if answers:
+            raise KafkaException(answers.pop())
+
+    writer._call("commit", answer)
+    writer.close()
+    assert pauses == [writer_module._PAUSE_SECONDS] * 2
 
 
 def test_a_number_of_standbys_is_a_number(cluster: TestCluster, tmp_path: Path) -> None:
