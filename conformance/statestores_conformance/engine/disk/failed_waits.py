@@ -1,6 +1,5 @@
 """A disk that fails while an engine waits for what it has written."""
 
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from statestores.errors import CommitInDoubtError, StateStoreError
 from statestores.spi import Durability, Engine
 from statestores_conformance.engine.disk.failing_disk import let_waits_for_the_disk_fail
+from statestores_conformance.engine.disk.killed_copy import killed_copy
 from statestores_conformance.promises import skip_unless_promised
 from statestores_conformance.subjects.engines import EngineFixtures, OpenEngine, pairs_of
 
@@ -54,7 +54,7 @@ class FailedWaitTests(EngineFixtures):
                     engine.apply(dict(_HURRIED), Durability.PROCESS_CRASH)
                     before |= _HURRIED
                 said = elsewhere.submit(_answer_on_a_failing_disk, engine, batch).result()
-                left = shutil.copytree(path, path.with_name(f"{path.name}, left"))
+                left = killed_copy(path, path.with_name(f"{path.name}, left"))
             after = {key: value for key, value in (before | batch).items() if value is not None}
             allowed = {"returned": [after], "refused": [before], "in doubt": [before, after]}
             for place in (path, left):

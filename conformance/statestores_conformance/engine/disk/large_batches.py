@@ -17,6 +17,7 @@ import pytest
 
 from statestores.errors import StateStoreError
 from statestores.spi import Engine
+from statestores_conformance.engine.disk.killed_copy import killed_copy
 from statestores_conformance.engine.lifecycle.locks import import_path_of
 from statestores_conformance.promises import skip_unless_promised
 from statestores_conformance.subjects.engines import (
@@ -187,7 +188,7 @@ class EngineLargeBatchTests(EngineFixtures):
             before = _sizes(engines.path(name))
             engine.apply(large, durability_of(engine))
             live = tmp_path / f"{name}, live"
-            shutil.copytree(engines.path(name), live)
+            killed_copy(engines.path(name), live)
             after = _sizes(engines.path(name))
             grown = max(after, key=lambda name: after[name] - before.get(name, 0))
             for share in _CUTS:

@@ -15,6 +15,7 @@ import pytest
 from statestores.errors import StateStoreError, StoreCorruptedError
 from statestores.spi import Engine
 from statestores_conformance.engine.disk.altered_files import bytes_of
+from statestores_conformance.engine.disk.killed_copy import killed_copy
 from statestores_conformance.intensity import seed
 from statestores_conformance.promises import NOT_APPLICABLE
 from statestores_conformance.subjects.engines import (
@@ -108,7 +109,7 @@ class LogPageTests(EngineFixtures):
                 writer.apply(2 * _LAST_BYTES)
             writer.apply(writer.room(page) - _LAST_BYTES - writer.beside)
             writer.apply(writer.room(page) - left - writer.beside)
-        with open_engine(shutil.copytree(engines.path(), tmp_path / "left")) as opened:
+        with open_engine(killed_copy(engines.path(), tmp_path / "left")) as opened:
             assert pairs_of(opened) == writer.states[-1]
 
     @pytest.mark.spec("ENG-14", "ENG-27", "ENG-32", "ENG-36")
@@ -165,7 +166,7 @@ def _left(engines: Engines, engine: Engine, to: Path) -> _Left:
         size = _BATCH_BYTES - writer.beside
     while len(writer.values) < _BATCHES:
         writer.apply(size)
-    return _Left(shutil.copytree(engines.path(), to), writer.states, writer.values)
+    return _Left(killed_copy(engines.path(), to), writer.states, writer.values)
 
 
 def _content_or_error(

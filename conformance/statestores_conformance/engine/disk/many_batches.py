@@ -4,12 +4,12 @@ What an engine does once in a thousand batches, or keeps in a number of two byte
 there are so many. Reading tells nothing while the engine is open, since its memory has everything.
 """
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from statestores.spi import Durability, Engine
+from statestores_conformance.engine.disk.killed_copy import killed_copy
 from statestores_conformance.subjects import adversarial_keys
 from statestores_conformance.subjects.engines import EngineFixtures, Engines, OpenEngine, pairs_of
 
@@ -59,7 +59,7 @@ class EngineManyBatchesTests(EngineFixtures):
     ) -> None:
         """Over what later lives have put and deleted, each of them closed or killed again."""
         persistent_engine.apply(dict.fromkeys((b"a", b"b", b"c"), b"1"), Durability.PROCESS_CRASH)
-        left = shutil.copytree(engines.path(), tmp_path / "0")
+        left = killed_copy(engines.path(), tmp_path / "0")
         persistent_engine.close()
         content = dict.fromkeys((b"a", b"b", b"c"), b"1")
         lives: list[tuple[bytes, bytes | None]] = [(b"a", b"2"), (b"b", None), (b"d", b"2")]
@@ -69,7 +69,7 @@ class EngineManyBatchesTests(EngineFixtures):
                 assert dict(pairs_of(opened)) == content
                 opened.apply({key: value}, Durability.PROCESS_CRASH)
                 if number % 3 == 0:  # this one is killed
-                    killed = shutil.copytree(left, tmp_path / str(number))
+                    killed = killed_copy(left, tmp_path / str(number))
             left = killed if number % 3 == 0 else left
             content.pop(key, None)
             if value is not None:
@@ -96,7 +96,7 @@ def _check_both(
 
     Return the engine that was opened then.
     """
-    left = shutil.copytree(engines.path(), root / "left")
+    left = killed_copy(engines.path(), root / "left")
     engine.close()
     with open_engine(left) as opened:
         assert [key for key, _ in opened.scan(b"")] == keys

@@ -15,6 +15,7 @@ import pytest
 from statestores.errors import StateStoreError, StoreCorruptedError
 from statestores.spi import Engine
 from statestores_conformance.engine.disk.altered_files import bytes_of
+from statestores_conformance.engine.disk.killed_copy import killed_copy
 from statestores_conformance.intensity import seed
 from statestores_conformance.subjects.engines import (
     EngineFixtures,
@@ -179,7 +180,7 @@ class ReplacedFileTests(EngineFixtures):
             engine.apply({b"second": b"v"}, durability_of(engine))
         engine.apply({b"third": b"v"}, durability_of(engine))
         content = pairs_of(engine)
-        left = shutil.copytree(engines.path(), tmp_path / "left")
+        left = killed_copy(engines.path(), tmp_path / "left")
         for damaged in _copies(left, "lost", tmp_path):
             damaged.file.unlink()
             found = damaged.content_or_error(open_engine)
@@ -192,7 +193,7 @@ class ReplacedFileTests(EngineFixtures):
     ) -> None:
         """One file of a dead process is gone, and none of the others can be read."""
         checking.apply({b"k": b"v"}, durability_of(checking))
-        left = shutil.copytree(engines.path(), tmp_path / "left")
+        left = killed_copy(engines.path(), tmp_path / "left")
         for damaged in _copies(left, "all but", tmp_path):
             damaged.file.unlink()
             for name in bytes_of(damaged.directory):
