@@ -160,22 +160,23 @@ def test_a_deletion_of_nothing_is_kept(application: Path, rows_of: RowsOf) -> No
 
 
 @pytest.mark.spec("MIG-12")
-@pytest.mark.parametrize("store", sorted(KINDS))
-def test_offsets_and_position(application: Path, store: str) -> None:
+def test_offsets_and_position(application: Path, subtests: pytest.Subtests) -> None:
     """From text files, and from the databases themselves."""
-    changelog = TopicPartition(f"fixture-{store}-changelog", 0)
-    with KafkaStateDirectory(application) as state:
-        found = state.offsets(store, 0)
+    for store in sorted(KINDS):
+        with subtests.test(store=store):
+            changelog = TopicPartition(f"fixture-{store}-changelog", 0)
+            with KafkaStateDirectory(application) as state:
+                found = state.offsets(store, 0)
 
-    offset, topic, last = {
-        "emit-on-close": (11, "emitted", 11),
-        "emit-on-close-session": (15, "sessions", 11),
-        "window-duplicates": (88, "input", 86),
-    }.get(store, (88, "input", 88))
-    assert found.changelog == {changelog: offset}
-    inputs = {TopicPartition(topic, 0): last}
-    has_position = found.is_closed_cleanly is None or store != "versioned"
-    assert found.position == (Position(inputs) if has_position else Position())
+            offset, topic, last = {
+                "emit-on-close": (11, "emitted", 11),
+                "emit-on-close-session": (15, "sessions", 11),
+                "window-duplicates": (88, "input", 86),
+            }.get(store, (88, "input", 88))
+            assert found.changelog == {changelog: offset}
+            inputs = {TopicPartition(topic, 0): last}
+            has_position = found.is_closed_cleanly is None or store != "versioned"
+            assert found.position == (Position(inputs) if has_position else Position())
 
 
 @pytest.mark.spec("MIG-12")

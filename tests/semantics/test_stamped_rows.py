@@ -43,24 +43,29 @@ def test_a_row_is_eight_bytes_of_time_and_the_value() -> None:
 
 
 @pytest.mark.spec("TKV-7")
-@pytest.mark.parametrize("seed", range(20))
-def test_many_rows_are_as_each_of_them(seed: int) -> None:
+def test_many_rows_are_as_each_of_them(subtests: pytest.Subtests) -> None:
     """Packed, unpacked, and turned into columns, whatever there is not."""
-    chance = Random(seed)
-    cases = chance.choices(CASES if seed % 2 else CASES[:2], k=chance.randrange(5))
-    values = [value for value, _ in cases]
-    times = [time_ms for _, time_ms in cases]
-    rows = [None if value is None else stamped_row(value, time_ms) for value, time_ms in cases]
+    for seed in range(20):
+        with subtests.test(seed=seed):
+            chance = Random(seed)
+            cases = chance.choices(CASES if seed % 2 else CASES[:2], k=chance.randrange(5))
+            values = [value for value, _ in cases]
+            times = [time_ms for _, time_ms in cases]
+            rows = [
+                None if value is None else stamped_row(value, time_ms) for value, time_ms in cases
+            ]
 
-    assert stamped_rows(values, times) == rows
-    assert stamped_values(rows) == [None if row is None else stamped_value(row) for row in rows]
-    present = [row for row in rows if row is not None]
-    assert timestamps_of(present) == [stamped_value(row).timestamp_ms for row in present]
-    columns = [None if row is None else stamped_value(row) for row in rows]
-    assert stamped_columns(rows) == (
-        [None if each is None else each.value for each in columns],
-        [None if each is None else each.timestamp_ms for each in columns],
-    )
+            assert stamped_rows(values, times) == rows
+            assert stamped_values(rows) == [
+                None if row is None else stamped_value(row) for row in rows
+            ]
+            present = [row for row in rows if row is not None]
+            assert timestamps_of(present) == [stamped_value(row).timestamp_ms for row in present]
+            columns = [None if row is None else stamped_value(row) for row in rows]
+            assert stamped_columns(rows) == (
+                [None if each is None else each.value for each in columns],
+                [None if each is None else each.timestamp_ms for each in columns],
+            )
 
 
 @pytest.mark.spec("TTL-5")

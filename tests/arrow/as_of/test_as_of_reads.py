@@ -1,6 +1,7 @@
 """Every question about a small world, of times on each edge, answered as `get` answers it."""
 
 import random
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -49,19 +50,20 @@ def _ask_everything(store: ReadOnlyVersionedStore[bytes, bytes], dice: random.Ra
 
 
 @pytest.mark.spec("VRS-3", "VRS-9")
-@pytest.mark.parametrize("seed", range(WORLDS))
-def test_each_key_at_each_time_is_what_get_finds(seed: int) -> None:
+def test_each_key_at_each_time_is_what_get_finds(subtests: pytest.Subtests) -> None:
     """Starts, ends, deletions, the first moment and the horizon; committed, pending, and both."""
-    dice = random.Random(seed)
-    engine = MemoryEngine.open("unused")
-    with open_on_engine(engine, SMALL, durability=Durability.PROCESS_CRASH) as store:
-        _put(store, dice)
-        store.commit({})
-        _ask_everything(store, dice)
-        _put(store, dice)
-        _ask_everything(store, dice)
-        _ask_everything(store.read_only(), dice)
-        _ask_everything(store.read_only("read_uncommitted"), dice)
+    for seed in range(WORLDS):
+        with subtests.test(seed=seed):
+            dice = random.Random(seed)
+            engine = MemoryEngine.open("unused")
+            with open_on_engine(engine, SMALL, durability=Durability.PROCESS_CRASH) as store:
+                _put(store, dice)
+                store.commit({})
+                _ask_everything(store, dice)
+                _put(store, dice)
+                _ask_everything(store, dice)
+                _ask_everything(store.read_only(), dice)
+                _ask_everything(store.read_only("read_uncommitted"), dice)
 
 
 @pytest.mark.spec("VRS-3")
@@ -115,19 +117,21 @@ def test_a_version_answers_all_questions_about_it_by_one_seek(
     assert len(seeks) == 5
 
 
-@pytest.mark.parametrize("highest", [4, MAX_TIME_MS // 3 - 1, MAX_TIME_MS // 3, MAX_TIME_MS])
-@pytest.mark.parametrize("lowest", [0, 1])
-def test_questions_are_in_the_order_of_rows_of_histories(highest: int, lowest: int) -> None:
+def test_questions_are_in_the_order_of_rows_of_histories(subtests: pytest.Subtests) -> None:
     """Keys ascend and times descend, whether one number can say both or not."""
-    rows = [(code, time) for code in range(3) for time in (lowest, 2, 3, highest)]
-    random.Random(1).shuffle(rows)
-    codes, times = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    for highest, lowest in product(
+        (4, MAX_TIME_MS // 3 - 1, MAX_TIME_MS // 3, MAX_TIME_MS), (0, 1)
+    ):
+        with subtests.test(highest=highest, lowest=lowest):
+            rows = [(code, time) for code in range(3) for time in (lowest, 2, 3, highest)]
+            random.Random(1).shuffle(rows)
+            codes, times = (np.array(column, np.int64) for column in zip(*rows, strict=True))
 
-    order = _by_key_and_time(codes, times)
+            order = _by_key_and_time(codes, times)
 
-    assert [rows[place] for place in order.tolist()] == sorted(
-        rows, key=lambda row: (row[0], -row[1])
-    )
+            assert [rows[place] for place in order.tolist()] == sorted(
+                rows, key=lambda row: (row[0], -row[1])
+            )
 
 
 def test_questions_about_one_key_are_in_order_too() -> None:
