@@ -47,31 +47,31 @@ TEN = _manifest((b"abcd", 10, 400), (b"efghij", 10, 600))
 """Ten batches of ten rows, a key each, in two files."""
 
 
-@pytest.mark.parametrize(
-    ("count", "rows", "borders"),
-    [
-        (1, None, b""),
-        (2, None, b"f"),
-        (4, None, b"dfi"),
-        (10, None, b"bcdefghij"),
-        (99, None, b"bcdefghij"),
-        (None, 100, b""),
-        (None, 99, b"f"),
-        (None, 50, b"f"),
-        (None, 30, b"dfi"),
-        (3, 10, b"eh"),
-        (None, None, b""),
-    ],
-)
-def test_each_part_has_about_as_many_rows(
-    count: int | None, rows: int | None, borders: bytes
-) -> None:
-    """Parts begin where a batch does, and there are no more of them than batches."""
-    shares = key_shares(TEN, EVERYTHING, count=count, rows=rows)
+SHARES: list[tuple[int | None, int | None, bytes]] = [
+    (1, None, b""),
+    (2, None, b"f"),
+    (4, None, b"dfi"),
+    (10, None, b"bcdefghij"),
+    (99, None, b"bcdefghij"),
+    (None, 100, b""),
+    (None, 99, b"f"),
+    (None, 50, b"f"),
+    (None, 30, b"dfi"),
+    (3, 10, b"eh"),
+    (None, None, b""),
+]
+"""How many parts, or how many rows of a part, and where parts begin."""
 
-    edges = [bytes((letter,)) for letter in borders]
-    assert shares == between(EVERYTHING, edges)
-    assert len(shares) == len(edges) + 1
+
+def test_each_part_has_about_as_many_rows(subtests: pytest.Subtests) -> None:
+    """Parts begin where a batch does, and there are no more of them than batches."""
+    for count, rows, borders in SHARES:
+        with subtests.test(count=count, rows=rows):
+            shares = key_shares(TEN, EVERYTHING, count=count, rows=rows)
+
+            edges = [bytes((letter,)) for letter in borders]
+            assert shares == between(EVERYTHING, edges)
+            assert len(shares) == len(edges) + 1
 
 
 @pytest.mark.parametrize(
