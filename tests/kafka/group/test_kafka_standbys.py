@@ -1,5 +1,6 @@
 """Standbys follow and take over; an instance holds its work; a writer that fails is no record's."""
 
+import time
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -326,7 +327,8 @@ def test_a_call_that_is_refused_at_once_is_made_again_after_a_pause(
 ) -> None:
     """Whatever else may pass is asked for again, and not as fast as a processor can."""
     pauses: list[float] = []
-    monkeypatch.setattr("statestores.kafka.writer.time.sleep", pauses.append)
+    clock = SimpleNamespace(sleep=pauses.append, monotonic=time.monotonic)
+    monkeypatch.setattr("statestores.kafka.writer.time", clock)
     calls = PatientCalls("again")
     writer = object.__new__(TransactionalWriter)
     writer._calls = calls

@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -28,7 +29,9 @@ pytestmark = [
 @pytest.fixture
 def _does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """A schedule has no clock."""
-    monkeypatch.setattr("statestores.object_log.driver.time.sleep", lambda seconds: None)
+    # Of that module alone: another thread that sleeps in a loop would take the processor.
+    clock = SimpleNamespace(sleep=lambda seconds: None)
+    monkeypatch.setattr("statestores.object_log.driver.time", clock)
 
 
 @pytest.mark.spec("TSK-17", "TSK-18", "TSK-20", "OBJ-10")
