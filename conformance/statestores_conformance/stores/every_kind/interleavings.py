@@ -128,7 +128,7 @@ class InterleavingTests(StoreFixtures):
             assert opened.content() == twin.content()
         assert opened.content(Isolation.READ_COMMITTED) == twin.content()
 
-    @pytest.mark.spec("COM-1", "COM-24", "KVS-1", "VRS-4", "WIN-2", "SES-2")
+    @pytest.mark.spec("COM-1", "COM-24")
     def test_what_was_deleted_and_put_again_is_there(self, stores: Stores) -> None:
         """With the value that it has had, before the deletion was committed or after it."""
         for numbers, also_committed in product((_NUMBERS, _NUMBERS[:1]), (False, True)):
