@@ -49,7 +49,7 @@ class BytewaxRecoveryStore(PeerState):
             UnsupportedFormatError: Another release of Bytewax has made it.
             StorageError: It cannot be read.
         """
-        self.path = local_path(path).absolute()
+        self.path = local_path(path)
         self._parts = sorted(self.path.glob("part-*.sqlite3"))
         if not self._parts:
             raise StoreNotFoundError(

@@ -48,7 +48,7 @@ class _OneStore(PeerState):
     """A database with one store in it, whose keys are placed as ours are."""
 
     def __init__(self, path: str | PathLike[str], name: str | None) -> None:
-        self.path = local_path(path).absolute()
+        self.path = local_path(path)
         self.name = self.path.stem if name is None else name
 
     def stores(self) -> Sequence[PeerStore]:

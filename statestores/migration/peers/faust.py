@@ -60,7 +60,7 @@ class FaustTables(PeerState):
             StoreNotFoundError: There are no tables of Faust.
             InvalidArgumentError: There are those of several versions of the application.
         """
-        self.path = local_path(path).absolute()
+        self.path = local_path(path)
         self._application_id = application_id
         places = [self.path, *sorted(self.path.glob("v*/tables"))]
         full = [place for place in places if any(place.glob("*.db/CURRENT"))]

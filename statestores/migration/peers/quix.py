@@ -67,7 +67,7 @@ class QuixStateDirectory(PeerState):
         Raises:
             StoreNotFoundError: There are no databases of Quix Streams.
         """
-        self.path = local_path(path).absolute()
+        self.path = local_path(path)
         self._partitions: dict[str, dict[int, Path]] = {}
         self._topics: dict[str, tuple[str | None, str]] = {}
         for pattern in ("*/*/*/CURRENT", "*/*/CURRENT"):

@@ -110,7 +110,7 @@ def export_spark_checkpoint(
     _check_numbers(batches, every, from_offset, snapshot_every)
     entry = root.store(store)
     specification = entry.specification
-    target = local_path(destination, "destination").absolute()
+    target = local_path(destination, "destination")
     _check_free(target)
     directories = [root.partition(specification.name, each) for each in range(entry.partitions)]
     ends = end_offsets([PartitionReader(each, specification) for each in directories])
