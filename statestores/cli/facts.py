@@ -13,7 +13,6 @@ from statestores.arrow.snapshots.directory import list_snapshots
 from statestores.arrow.snapshots.manifest import Manifest
 from statestores.arrow.snapshots.native_part import read_native
 from statestores.arrow.snapshots.reader import read_snapshot
-from statestores.begun_partitions import refuse_gone
 from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.errors import StateStoreError
 from statestores.opening import backend_of, open_existing
@@ -47,8 +46,9 @@ def partition_facts(
     }
     if partition.has_changelog:
         facts["changelog"] = changelog_facts(partition.directory.changelog, partition.logged)
-    elif partition.root is not None:
-        facts["changelog"] = _gone_facts(partition)
+    elif (gone := partition.why_gone()) is not None:
+        path = str(partition.directory.changelog)
+        facts["changelog"] = {"path": path, "bytes": 0, "gone": True, "error": gone}
     if open_engine and partition.has_engine:
         engine = engine_facts(partition, options)
         said = engine.pop("store", None)
@@ -76,16 +76,6 @@ def changelog_facts(path: Path, logged: TopicPartition | None = None) -> Facts:
     except StateStoreError as error:
         facts["error"] = str(error)
     return facts
-
-
-def _gone_facts(partition: Partition) -> Facts | None:
-    """Return that the changelog of *partition* is gone; ``None`` if none was begun (LAY-35)."""
-    try:
-        refuse_gone(partition.directory)
-    except StateStoreError as error:
-        path = str(partition.directory.changelog)
-        return {"path": path, "bytes": 0, "gone": True, "error": str(error)}
-    return None
 
 
 def snapshots_facts(directory: Path) -> list[Facts]:

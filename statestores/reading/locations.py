@@ -11,7 +11,7 @@ from statestores.arrow.snapshots.manifest import MANIFEST_NAME
 from statestores.begun_partitions import refuse_gone
 from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.engine_creation import ENGINE_DIRECTORY
-from statestores.errors import InvalidArgumentError, StoreNotFoundError
+from statestores.errors import InvalidArgumentError, StateStoreError, StoreNotFoundError
 from statestores.files.durable_json import ROOT_FILE
 from statestores.files.local_path import local_path
 from statestores.generations import place_in_root, resharded
@@ -111,6 +111,18 @@ class Partition:
         """Whether there is a changelog, damaged or not."""
         return has_segments(self.directory.changelog)
 
+    def why_gone(self) -> str | None:
+        """Return what says that its changelog is gone; ``None`` if it is there, or none was begun.
+
+        It is looked for in a state root alone (LAY-35).
+        """
+        if self.root is not None and not self.has_changelog:
+            try:
+                refuse_gone(self.directory)
+            except StateStoreError as error:
+                return str(error)
+        return None
+
     @property
     def has_snapshots(self) -> bool:
         """Whether there is a snapshot, damaged or not."""
@@ -179,7 +191,7 @@ def locate(path: str | PathLike[str]) -> Location:
         StoreNotFoundError: Nothing there is this library's.
         StateStoreError: A file that says what it is cannot be read.
     """
-    place = local_path(path).absolute()
+    place = local_path(path)
     if not place.exists():
         named = _partition_named(place)
         if named is not None and named.path != place:
@@ -249,7 +261,7 @@ def with_local(location: Location, local: str | PathLike[str]) -> Location:
         InvalidArgumentError: It is no state root, store or partition of one.
         StoreNotFoundError: There is no such directory.
     """
-    directory = local_path(local).absolute()
+    directory = local_path(local)
     if not directory.is_dir():
         raise StoreNotFoundError(f"there is no directory {str(local)!r}; check --local")
     if isinstance(location, Root):

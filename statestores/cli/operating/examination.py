@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from statestores.arrow.progress import ProgressCallback
-from statestores.begun_partitions import refuse_gone
 from statestores.changelog import ChangelogReader
 from statestores.cli.operating.beside_stores import symptoms_beside_stores
 from statestores.cli.operating.partition_lag import Condition, PartitionLag, lag_of
@@ -169,8 +168,8 @@ class Examination:
     def _partition(self, wrong: Diagnosis, found: PartitionLag) -> Iterator[Symptom]:
         """Look at one partition, without its rows."""
         partition = found.partition
-        if not partition.has_changelog:
-            yield from _gone(wrong, partition)
+        if (gone := partition.why_gone()) is not None:
+            yield wrong("changelog-gone", partition.directory.changelog, gone, partition)
         try:
             backend = backend_of(partition.home)
             if backend is not None:
@@ -212,14 +211,6 @@ class Examination:
             for entry in sorted(_entries(file.parent)):
                 if is_left_behind(entry.name, file.name):
                     yield wrong("left-over", entry, f"it was to become {file.name}")
-
-
-def _gone(wrong: Diagnosis, partition: Partition) -> Iterator[Symptom]:
-    """Say that the changelog of *partition* is gone, if it was begun (LAY-35)."""
-    try:
-        refuse_gone(partition.directory)
-    except StateStoreError as error:
-        yield wrong("changelog-gone", partition.directory.changelog, str(error), partition)
 
 
 def _progress(wrong: Diagnosis, found: PartitionLag) -> Iterator[Symptom]:
