@@ -20,7 +20,7 @@ from statestores.changelog.next_frame import FrameAppends
 from statestores.changelog.opening import check_chain, open_last_segment, read_on
 from statestores.changelog.options import ChangelogOptions, check_changelog_options
 from statestores.changelog.range_reading import check_range, read_range
-from statestores.changelog.rows import change_schema
+from statestores.changelog.rows import change_schema, check_batch
 from statestores.changelog.segments.active_segment import ActiveSegment
 from statestores.changelog.segments.segment_directory import (
     SegmentInfo,
@@ -361,6 +361,19 @@ class FileChangelog(FrameAppends):
         return self._end.append(
             kind, batch, position, durable=durable, appended_at_ms=appended_at_ms
         )
+
+
+def append_frame(log: FileChangelog, frame: Frame, *, durability: Durability) -> OffsetRange:
+    """Append what *frame* says to *log*, with the time of *frame* instead of now.
+
+    Raises:
+        StoreClosedError, InvalidArgumentError, StorageError: See `Changelog.append`.
+    """
+    log.check_open()
+    rows = None if frame.kind is FrameKind.CLEAR else check_batch(log._schema, frame.batch)  # noqa: SLF001  # of this module
+    return log._append(  # noqa: SLF001  # of this module
+        frame.kind, rows, frame.position, durability, appended_at_ms=frame.appended_at_ms
+    )
 
 
 def _check_vacant(directory: Path) -> None:

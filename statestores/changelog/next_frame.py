@@ -10,7 +10,6 @@ from statestores.changelog.encoded_rows import EncodedRows
 from statestores.changelog.frame import (
     FRAME_FORMAT_VERSION,
     MAX_BODY_BYTES,
-    Frame,
     FrameHeader,
     FrameKind,
     pack_frame,
@@ -128,10 +127,8 @@ class FrameAppends(Changelog):
         batch: pa.RecordBatch | EncodedRows | None,
         position: Position,
         durability: Durability,
-        *,
-        appended_at_ms: int | None = None,
     ) -> OffsetRange:
-        """Append one frame, of rows that are checked; of now, unless another time is given."""
+        """Append one frame, of rows that are checked."""
 
     def append(
         self,
@@ -180,16 +177,3 @@ def append_encoded(
     log.check_open()
     kind = FrameKind.CHANGES
     return log._append(kind, rows, position, durability)  # noqa: SLF001  # of this module
-
-
-def append_frame(log: FrameAppends, frame: Frame, *, durability: Durability) -> OffsetRange:
-    """Append what *frame* says to *log*, with the time of *frame* instead of now.
-
-    Raises:
-        StoreClosedError, InvalidArgumentError, StorageError: See `Changelog.append`.
-    """
-    log.check_open()
-    rows = None if frame.kind is FrameKind.CLEAR else check_batch(log._schema, frame.batch)  # noqa: SLF001  # of this module
-    return log._append(  # noqa: SLF001  # of this module
-        frame.kind, rows, frame.position, durability, appended_at_ms=frame.appended_at_ms
-    )

@@ -186,16 +186,13 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
         batch: pa.RecordBatch | EncodedRows | None,
         position: Position,
         durability: Durability,
-        *,
-        appended_at_ms: int | None = None,
     ) -> OffsetRange:
         """Append one frame, and bring the log's totals up to date; a put is always durable."""
         if not isinstance(position, Position):
             raise InvalidTypeError(f"position must be a Position, got {position!r}")
         self.appending()
         end = self._view.parts[self._partition].end
-        at_ms = self._clock_ms() if appended_at_ms is None else appended_at_ms
-        frame = next_frame(self._bodies, kind, batch, position, end, at_ms)
+        frame = next_frame(self._bodies, kind, batch, position, end, self._clock_ms())
         data = frame.stored()
         stored = StoredEntry(frame.header, checksum_of(data), position)
         del batch, frame  # before the put, while they are in the processor's cache

@@ -20,7 +20,7 @@ from statestores.changelog import (
     change_schema,
     changelog_partition,
 )
-from statestores.changelog.next_frame import append_frame
+from statestores.changelog.file_log import append_frame
 from statestores.errors import StoreCorruptedError, StoreMismatchError
 from statestores.failpoints import reach
 from statestores.files.directory_lock import DirectoryLock
