@@ -67,7 +67,20 @@ class Proxy(ABC):
             each.close()
 
 
-class BadNetwork(Proxy):
+class _ChunkProxy(Proxy):
+    """Passes on chunks, in both directions alike."""
+
+    def ways(self, client: socket.socket, server: socket.socket) -> Iterable[Thread]:
+        """Return two that pass on chunks."""
+        for source, target in ((client, server), (server, client)):
+            yield Thread(target=self._pass_on, args=(source, target))
+
+    @abstractmethod
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        """Pass on what comes from *source*, until it ends."""
+
+
+class BadNetwork(_ChunkProxy):
     """Passes on what comes to an address, late, and cuts a connection now and then."""
 
     def __init__(self, listens: str, behind: str, *, delay_ms: int, chunks_until_cut: int) -> None:
@@ -77,11 +90,6 @@ class BadNetwork(Proxy):
         self._chance = 1 / chunks_until_cut
         self._dice = random.Random(16)
         self.cuts = 0
-
-    def ways(self, client: socket.socket, server: socket.socket) -> Iterable[Thread]:
-        """Return two that pass on chunks."""
-        for source, target in ((client, server), (server, client)):
-            yield Thread(target=self._pass_on, args=(source, target))
 
     def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
@@ -96,7 +104,7 @@ class BadNetwork(Proxy):
                 each.shutdown(socket.SHUT_RDWR)
 
 
-class HalfOpenNetwork(Proxy):
+class HalfOpenNetwork(_ChunkProxy):
     """Passes everything on, until it forgets the connections of so far: nobody is told of it."""
 
     def __init__(self, listens: str, behind: str) -> None:
@@ -107,11 +115,6 @@ class HalfOpenNetwork(Proxy):
     def forget(self) -> None:
         """Pass nothing on from now on of the connections that there are."""
         self._forgotten |= set(self._sockets)
-
-    def ways(self, client: socket.socket, server: socket.socket) -> Iterable[Thread]:
-        """Return two that pass on chunks."""
-        for source, target in ((client, server), (server, client)):
-            yield Thread(target=self._pass_on, args=(source, target))
 
     def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):

@@ -1,6 +1,5 @@
 """Tasks on a state root in an object store: one commit of all stores, and one owner that counts."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +25,6 @@ from statestores.tasks.objects import commit_steps, recovery
 def root(url: str) -> ss.StateRoot:
     """A state root with two stores that belong together."""
     return two_stores(url)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_stays_armed() -> Iterator[None]:
-    yield
-    failpoints.disarm()
 
 
 @pytest.mark.spec("TSK-17", "TSK-18", "TSK-1", "TSK-5")

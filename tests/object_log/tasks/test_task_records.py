@@ -1,12 +1,21 @@
 """Records of a task's commits in an object store: which count, and what contradicts them."""
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from object_tasks import (
+    INPUT,
+    NAMES,
+    half_a_commit,
+    numbers_alike,
+    opened_alike,
+    put_alike,
+    records,
+    two_alike,
+)
 
 import statestores as ss
 from statestores import failpoints
@@ -21,7 +30,6 @@ from statestores.errors import (
 )
 from statestores.object_log.requests import Create
 from statestores.storage import Found, Outcome
-from statestores.tasks import Task, open_task
 from statestores.tasks.commits.record_file import pack_record, unpack_record
 from statestores.tasks.objects import object_commits, recovery
 from statestores.tasks.objects.commit_object import unpack_commit
@@ -29,58 +37,13 @@ from statestores.tasks.objects.commit_steps import has_counted, note_written
 from statestores.tasks.objects.object_commits import object_changelog
 from statestores.tasks.objects.task_names import RecordName, TaskNames
 
-INPUT = ss.TopicPartition("words", 0)
-NAMES = ("counts", "rates")
 TASK = TaskNames("0_0", "memory://tests")
 
 
 @pytest.fixture
 def root(url: str) -> ss.StateRoot:
     """A state root with two stores that belong together."""
-    state = ss.StateRoot.create(url)
-    for name in NAMES:
-        state.add_store(ss.KeyValue(name, key=ss.utf8, value=ss.int64), partitions=1)
-    return state
-
-
-@pytest.fixture(autouse=True)
-def _nothing_stays_armed() -> Iterator[None]:
-    yield
-    failpoints.disarm()
-
-
-def _opened(root: ss.StateRoot, directory: Path) -> Task:
-    return open_task(root, "0_0", NAMES, local_directory=directory, backend="memory")
-
-
-def _put(task: Task, number: int) -> None:
-    for name in NAMES:
-        task.store(name).put("number", number)
-    task.commit({INPUT: number})
-
-
-def _numbers(task: Task) -> list[Any]:
-    return [task.store(name).get("number") for name in NAMES]
-
-
-def _records(root: ss.StateRoot) -> list[str]:
-    assert root.storage is not None
-    return [each.name for each in root.storage.list("@tasks/0_0/records/")]
-
-
-def _half(root: ss.StateRoot, directory: Path) -> str:
-    """Leave a commit of which the first store has its part; return its record's name."""
-
-    def die() -> None:
-        raise OSError(5, "Input/output error")
-
-    with _opened(root, directory) as task:
-        failpoints.arm("objects.append.before", die, at=2)
-        with pytest.raises(OSError, match="Input/output"):
-            _put(task, 1)
-        failpoints.disarm()
-    [name] = _records(root)
-    return name
+    return two_alike(url)
 
 
 def _part(closed: list[tuple[int, int]], closed_from: int) -> Any:
@@ -114,32 +77,32 @@ def test_a_record_of_which_nobody_can_tell_is_left(
     root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its first store was taken over many times by others: to guess would lose it, or make it."""
-    name = _half(root, tmp_path / "a")
+    name = half_a_commit(root, tmp_path / "a")
     with monkeypatch.context() as patched:
         patched.setattr(recovery, "has_counted", lambda part, record: None)
         with pytest.raises(CommitInDoubtError, match="nobody can tell any more whether the commit"):
-            _opened(root, tmp_path / "b")
-    assert _records(root) == [name]
-    with _opened(root, tmp_path / "b") as task:
-        assert _numbers(task) == [1, 1]
+            opened_alike(root, tmp_path / "b")
+    assert records(root) == [name]
+    with opened_alike(root, tmp_path / "b") as task:
+        assert numbers_alike(task) == [1, 1]
 
 
 @pytest.mark.spec("TSK-18", "TSK-19")
 def test_a_record_of_a_log_that_is_gone_is_refused(root: ss.StateRoot, tmp_path: Path) -> None:
     """The store was begun anew: what the record has of others belongs to what is no more."""
-    with _opened(root, tmp_path / "a") as task:
-        _put(task, 1)
+    with opened_alike(root, tmp_path / "a") as task:
+        put_alike(task, 1)
     assert root.storage is not None
     root.storage.create(TASK.record(RecordName("counts", "another", 1, 0)), b"of no use")
 
     with pytest.raises(StoreCorruptedError, match="is of another changelog of 'counts' than the"):
-        _opened(root, tmp_path / "b")
+        opened_alike(root, tmp_path / "b")
 
 
 @pytest.mark.spec("TSK-18")
 def test_a_record_is_of_the_entry_that_it_is_named_by(root: ss.StateRoot, tmp_path: Path) -> None:
     """Copied to another name it would be a commit of another store."""
-    name = _half(root, tmp_path / "a")
+    name = half_a_commit(root, tmp_path / "a")
     assert root.storage is not None
     found = root.storage.read(name)
     assert isinstance(found, Found)
@@ -186,7 +149,7 @@ def test_a_stranger_whose_changes_begin_as_the_recorded_ones_is_noticed(
     root: ss.StateRoot, tmp_path: Path
 ) -> None:
     """Its commit was taken for the recorded one, since as many changes of it were the same."""
-    _half(root, tmp_path / "a")
+    half_a_commit(root, tmp_path / "a")
     with ss.open_logged_store(
         root, "rates", 0, directory=tmp_path / "alone", backend="memory"
     ) as rates:
@@ -195,7 +158,7 @@ def test_a_stranger_whose_changes_begin_as_the_recorded_ones_is_noticed(
         rates.commit()
 
     with pytest.raises(StoreCorruptedError, match="another program has opened the store by itself"):
-        _opened(root, tmp_path / "b")
+        opened_alike(root, tmp_path / "b")
 
 
 @pytest.mark.spec("TSK-18")
@@ -208,19 +171,19 @@ def test_a_commit_that_a_store_has_is_ended_once(
     def die() -> None:
         raise OSError(5, "Input/output error")
 
-    with _opened(root, tmp_path / "a") as task:
+    with opened_alike(root, tmp_path / "a") as task:
         failpoints.arm("task.carried-out", die)
         with pytest.raises(OSError, match="Input/output"):
-            _put(task, 1)
+            put_alike(task, 1)
         failpoints.disarm()
     if fold:
         root.object_log("rates").fold()
-    assert len(_records(root)) == 1
-    with _opened(root, tmp_path / "b") as task:
-        assert _numbers(task) == [1, 1]
+    assert len(records(root)) == 1
+    with opened_alike(root, tmp_path / "b") as task:
+        assert numbers_alike(task) == [1, 1]
         assert [task.logged_store(name).changelog.end_offset for name in NAMES] == [1, 1]
 
-    assert _records(root) == []
+    assert records(root) == []
 
 
 @pytest.mark.spec("TSK-18", "TSK-3")
@@ -230,19 +193,19 @@ def test_after_an_interrupt_when_its_record_was_gone_a_commit_cannot_be_rolled_b
     """Both stores have it, and nothing but them says so: a rollback would have it made twice."""
 
     def interrupt() -> None:
-        assert _records(root) == []
+        assert records(root) == []
         raise KeyboardInterrupt
 
-    with _opened(root, tmp_path / "a") as task:
+    with opened_alike(root, tmp_path / "a") as task:
         failpoints.arm("task.forgotten", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            _put(task, 1)
+            put_alike(task, 1)
         failpoints.disarm()
         for attempt in (task.rollback, task.commit):
             with pytest.raises(CommitConflictError, match="close the task and open it again"):
                 attempt()
-    with _opened(root, tmp_path / "b") as task:
-        assert _numbers(task) == [1, 1]
+    with opened_alike(root, tmp_path / "b") as task:
+        assert numbers_alike(task) == [1, 1]
         assert [task.logged_store(name).changelog.end_offset for name in NAMES] == [1, 1]
 
 
@@ -255,16 +218,16 @@ def test_a_commit_that_failed_before_its_record_was_put_can_be_rolled_back(
     def fail() -> None:
         raise OSError(5, "Input/output error")
 
-    with _opened(root, tmp_path / "a") as task:
+    with opened_alike(root, tmp_path / "a") as task:
         for number in (1, 2):
             failpoints.arm("task.recording", fail)
             with pytest.raises(OSError, match="Input/output"):
-                _put(task, 10 + number)
+                put_alike(task, 10 + number)
             failpoints.disarm()
             task.rollback()
-            _put(task, number * 20)
-            assert _numbers(task) == [number * 20, number * 20]
-    assert _records(root) == []
+            put_alike(task, number * 20)
+            assert numbers_alike(task) == [number * 20, number * 20]
+    assert records(root) == []
 
 
 @pytest.mark.spec("TSK-18", "TSK-19")
@@ -272,7 +235,7 @@ def test_a_record_of_a_later_format_or_with_more_in_it_is_not_carried_out(
     root: ss.StateRoot, tmp_path: Path
 ) -> None:
     """Its checksum is right: of what this release does not understand it would make the rest."""
-    name = _half(root, tmp_path / "a")
+    name = half_a_commit(root, tmp_path / "a")
     assert root.storage is not None
     found = root.storage.read(name)
     assert isinstance(found, Found)
@@ -292,22 +255,22 @@ def test_a_commit_is_none_once_somebody_has_one_of_its_stores(
     root: ss.StateRoot, tmp_path: Path
 ) -> None:
     """The other one is the task's still, and would have its part: a commit of half the stores."""
-    with _opened(root, tmp_path / "a") as task:
-        _put(task, 1)
+    with opened_alike(root, tmp_path / "a") as task:
+        put_alike(task, 1)
         with ss.open_logged_store(root, "rates", 0, directory=tmp_path / "b", backend="memory"):
             pass
         with pytest.raises(FencedError, match="nothing of this commit was written"):
-            _put(task, 2)
+            put_alike(task, 2)
         task.rollback()
-    assert _records(root) == []
-    with _opened(root, tmp_path / "c") as task:
-        assert _numbers(task) == [1, 1]
+    assert records(root) == []
+    with opened_alike(root, tmp_path / "c") as task:
+        assert numbers_alike(task) == [1, 1]
 
 
 @pytest.mark.spec("TSK-18")
 def test_a_commit_of_one_store_puts_no_record(root: ss.StateRoot, tmp_path: Path) -> None:
     """It is one anyway, and a record costs two requests."""
-    with _opened(root, tmp_path / "a") as task:
+    with opened_alike(root, tmp_path / "a") as task:
         failpoints.arm("task.recording", lambda: pytest.fail("a record"))
         task.store("rates").put("number", 1)
         task.commit({INPUT: 1})
@@ -320,7 +283,7 @@ def test_a_record_in_the_place_of_another_stops_the_commit(
     root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is there is another commit's: the entry of this one would make that one count."""
-    with _opened(root, tmp_path / "a") as task:
+    with opened_alike(root, tmp_path / "a") as task:
 
         def taken(*given: object) -> Any:
             yield from ()
@@ -331,11 +294,11 @@ def test_a_record_in_the_place_of_another_stops_the_commit(
             CommitConflictError,
             match=r"'\S+@tasks/0_0/records/\S+' is that of another commit; close the task",
         ):
-            _put(task, 1)
+            put_alike(task, 1)
         with pytest.raises(CommitConflictError, match="open it again"):
             task.rollback()
-    with _opened(root, tmp_path / "b") as task:
-        assert _numbers(task) == [None, None]
+    with opened_alike(root, tmp_path / "b") as task:
+        assert numbers_alike(task) == [None, None]
 
 
 @pytest.mark.spec("TSK-18")
@@ -346,7 +309,7 @@ def test_a_record_that_cannot_be_removed_is_removed_by_the_next_opening(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The commit is made, so it raises nothing; the task goes on, and who runs it is told."""
-    with _opened(root, tmp_path / "a") as task:
+    with opened_alike(root, tmp_path / "a") as task:
 
         def refuse(*given: object) -> Any:
             yield from ()
@@ -354,14 +317,14 @@ def test_a_record_that_cannot_be_removed_is_removed_by_the_next_opening(
 
         with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
             patched.setattr(object_commits, "forget_record", refuse)
-            _put(task, 1)
+            put_alike(task, 1)
         assert "0_0 is carried out, and its record cannot be removed (no answer)" in caplog.text
-        assert len(_records(root)) == 1
-        _put(task, 2)
-        assert len(_records(root)) == 1
-    with _opened(root, tmp_path / "b") as task:
-        assert _numbers(task) == [2, 2]
-        assert _records(root) == []
+        assert len(records(root)) == 1
+        put_alike(task, 2)
+        assert len(records(root)) == 1
+    with opened_alike(root, tmp_path / "b") as task:
+        assert numbers_alike(task) == [2, 2]
+        assert records(root) == []
 
 
 @pytest.mark.spec("TSK-19")
@@ -370,9 +333,9 @@ def test_a_store_is_noted_once(root: ss.StateRoot, tmp_path: Path) -> None:
     noted: list[str] = []
     failpoints.arm("task.noting", lambda: noted.append("a store"))
     for _ in range(2):
-        with _opened(root, tmp_path / "a") as task:
+        with opened_alike(root, tmp_path / "a") as task:
             for _ in range(2):
-                _put(task, task.next_offset(INPUT))
+                put_alike(task, task.next_offset(INPUT))
 
     assert noted == ["a store", "a store"]
 

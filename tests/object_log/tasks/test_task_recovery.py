@@ -1,69 +1,32 @@
 """An opening of a task in an object store beside others: what it looks at, and what it leaves."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from object_tasks import (
+    INPUT,
+    NAMES,
+    half_a_commit,
+    numbers_alike,
+    opened_alike,
+    put_alike,
+    records,
+    two_alike,
+)
 
 import statestores as ss
-from statestores import failpoints
 from statestores.errors import FencedError, StoreClosedError, StoreCorruptedError
-from statestores.tasks import Standby, Task, open_standby, open_task
+from statestores.tasks import Standby, open_standby
 from statestores.tasks.objects import commit_steps, opening, recovery
 from statestores.tasks.objects.task_names import RecordName, TaskNames
-
-INPUT = ss.TopicPartition("words", 0)
-NAMES = ("counts", "rates")
 
 
 @pytest.fixture
 def root(url: str) -> ss.StateRoot:
     """A state root with two stores that belong together."""
-    state = ss.StateRoot.create(url)
-    for name in NAMES:
-        state.add_store(ss.KeyValue(name, key=ss.utf8, value=ss.int64), partitions=1)
-    return state
-
-
-@pytest.fixture(autouse=True)
-def _nothing_stays_armed() -> Iterator[None]:
-    yield
-    failpoints.disarm()
-
-
-def _opened(root: ss.StateRoot, directory: Path, **how: Any) -> Task:
-    return open_task(root, "0_0", NAMES, local_directory=directory, backend="memory", **how)
-
-
-def _put(task: Task, number: int) -> None:
-    for name in NAMES:
-        task.store(name).put("number", number)
-    task.commit({INPUT: number})
-
-
-def _numbers(task: Task) -> list[Any]:
-    return [task.store(name).get("number") for name in NAMES]
-
-
-def _records(root: ss.StateRoot) -> list[str]:
-    assert root.storage is not None
-    return [each.name for each in root.storage.list("@tasks/0_0/records/")]
-
-
-def _half(root: ss.StateRoot, directory: Path) -> None:
-    """Leave a commit of which ``counts`` has its part, and ``rates`` has not."""
-
-    def die() -> None:
-        raise OSError(5, "Input/output error")
-
-    with _opened(root, directory) as task:
-        failpoints.arm("objects.append.before", die, at=2)
-        with pytest.raises(OSError, match="Input/output"):
-            _put(task, 1)
-        failpoints.disarm()
-    assert len(_records(root)) == 1
+    return two_alike(url)
 
 
 def _take(root: ss.StateRoot, name: str, directory: Path) -> None:
@@ -77,7 +40,7 @@ def test_nothing_is_carried_out_before_every_store_is_the_task_s(
     root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One was taken while the others were: the task would be opened, and could not commit."""
-    _half(root, tmp_path / "a")
+    half_a_commit(root, tmp_path / "a")
     finish = recovery.finish_commits
 
     def taken_before(*given: Any) -> Any:
@@ -87,10 +50,10 @@ def test_nothing_is_carried_out_before_every_store_is_the_task_s(
     with monkeypatch.context() as patched:
         patched.setattr(opening, "finish_commits", taken_before)
         with pytest.raises(FencedError, match="while the task was being opened"):
-            _opened(root, tmp_path / "b")
-    assert len(_records(root)) == 1
-    with _opened(root, tmp_path / "b") as task:
-        assert _numbers(task) == [1, 1]
+            opened_alike(root, tmp_path / "b")
+    assert len(records(root)) == 1
+    with opened_alike(root, tmp_path / "b") as task:
+        assert numbers_alike(task) == [1, 1]
 
 
 @pytest.mark.spec("TSK-18")
@@ -99,8 +62,8 @@ def test_what_contradicts_an_old_view_is_no_damage(
     root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_taken: bool
 ) -> None:
     """Somebody has the stores by now: who was told of damage would put an old copy back."""
-    with _opened(root, tmp_path / "a") as task:
-        _put(task, 1)
+    with opened_alike(root, tmp_path / "a") as task:
+        put_alike(task, 1)
 
     def contradicts(*given: object) -> None:
         if is_taken:
@@ -109,7 +72,7 @@ def test_what_contradicts_an_old_view_is_no_damage(
 
     monkeypatch.setattr(recovery, "_check_there", contradicts)
     with pytest.raises(FencedError if is_taken else StoreCorruptedError):
-        _opened(root, tmp_path / "b")
+        opened_alike(root, tmp_path / "b")
 
 
 @pytest.mark.spec("TSK-17", "TSK-18")
@@ -124,12 +87,12 @@ def test_an_opening_looks_once_whether_all_is_its_own(
         return commit_steps.check_owned(*given)
 
     monkeypatch.setattr(recovery, "check_owned", counted)
-    with _opened(root, tmp_path / "a"):
+    with opened_alike(root, tmp_path / "a"):
         assert len(looks) == 1
-    _half(root, tmp_path / "a")
+    half_a_commit(root, tmp_path / "a")
     looks.clear()
-    with _opened(root, tmp_path / "b") as task:
-        assert _numbers(task) == [1, 1]
+    with opened_alike(root, tmp_path / "b") as task:
+        assert numbers_alike(task) == [1, 1]
 
     assert len(looks) == 1
 
@@ -163,8 +126,8 @@ def test_a_record_of_before_a_reshard_counts_for_nothing(monkeypatch: pytest.Mon
 @pytest.mark.spec("TSK-20", "STB-4", "STB-6")
 def test_copies_of_a_task_that_is_opened_are_its_stores(root: ss.StateRoot, tmp_path: Path) -> None:
     """They follow no more: a thread would go on to poll what the task writes to."""
-    with _opened(root, tmp_path / "a") as task:
-        _put(task, 1)
+    with opened_alike(root, tmp_path / "a") as task:
+        put_alike(task, 1)
 
     def copy_of(name: str) -> Standby:
         copy = open_standby(root, name, 0, tmp_path / "b" / name / "0", backend="memory")
@@ -174,10 +137,10 @@ def test_copies_of_a_task_that_is_opened_are_its_stores(root: ss.StateRoot, tmp_
 
     copies = [copy_of(name) for name in NAMES]
     reads: list[Any] = [copy.read_only(include_stale=True) for copy in copies]
-    with _opened(root, tmp_path / "b", standbys=copies) as task:
+    with opened_alike(root, tmp_path / "b", standbys=copies) as task:
         assert [copy.is_following for copy in copies] == [False, False]
         assert [copy.is_open for copy in copies] == [False, False]
-        _put(task, 2)
+        put_alike(task, 2)
         assert [each.get("number") for each in reads] == [2, 2]
         current: list[Any] = [copy.read_only() for copy in copies]
         assert [each.get("number") for each in current] == [2, 2]
