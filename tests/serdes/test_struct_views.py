@@ -81,6 +81,24 @@ def test_a_decimal_that_a_float_has_rounded_is_refused() -> None:
 
 
 @pytest.mark.spec("SRD-41")
+def test_a_key_has_no_time_below_a_microsecond() -> None:
+    """A lookup of 12:00:00.1234567 was one of .123456, which is another key.
+
+    Java's clocks write nine digits, so what is only read by a schema is cut off, as Spark does.
+    """
+    schema = read_schema("at timestamp not null")
+    keys, view = row_sorted(schema), struct_view(json, schema)
+    written = '{"at": "2013-07-04T12:00:00.%sZ"}'
+    cut = datetime(2013, 7, 4, 12, microsecond=123456, tzinfo=UTC)
+
+    assert view.decode((written % "123456789").encode()) == {"at": cut}
+    assert keys.encode_plain(plain_json.loads(written % "123456000")) == keys.encode({"at": cut})
+    for digits in ("1234567", "123456001"):
+        with pytest.raises(SerializationError, match="in 'at': expected a time of whole microsec"):
+            keys.encode_plain(plain_json.loads(written % digits))
+
+
+@pytest.mark.spec("SRD-41")
 def test_a_key_is_given_as_an_object() -> None:
     """On the command line and to whoever asks over HTTP."""
     keys = row_sorted("city: string not null, day: date32")

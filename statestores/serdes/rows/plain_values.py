@@ -6,6 +6,7 @@ are a text in UTF-8, or ``{"hex": "ff00"}``. The keys of maps are texts always.
 
 import json
 import math
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
@@ -29,6 +30,9 @@ _FLOATS: Final = {"NaN", "Infinity", "-Infinity"}
 
 _FLOAT_DIGITS: Final = 15
 """A decimal number of so many digits comes back from a float as it was; a longer one may not."""
+
+_BELOW_MICROSECOND: Final = re.compile(r"[.,][0-9]{6}[0-9]*[1-9]")
+"""What a row's times do not hold, and Python's parser of ISO 8601 cuts off."""
 
 
 def plain_from_text(text: str) -> Any:
@@ -57,7 +61,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def row_from_plain(schema: StructType, value: Any, *, others: bool = False) -> dict[str, Any]:
     """Return the row that *value*, of JSON's types, stands for; a missing field is null.
 
-    With *others*, fields that the schema does not have are left out.
+    With *others*, *value* is read by a schema that it was not written by: fields that the schema
+    does not have are left out, and so is what a time has below a microsecond.
 
     Raises:
         CellError: It stands for none; the message names the field.
@@ -101,7 +106,7 @@ def _value(kind: RowType, value: Any, *, others: bool) -> Any:
     if isinstance(kind, DecimalType):
         return _decimal(value)
     if isinstance(kind, TimestampType):
-        return _timestamp(kind, value)
+        return _timestamp(kind, value, others=others)
     return _PLAIN[kind.text](value)
 
 
@@ -136,9 +141,11 @@ def _digits(value: float) -> int:
     return len(Decimal(repr(value)).normalize().as_tuple().digits)
 
 
-def _timestamp(kind: TimestampType, value: Any) -> datetime:
+def _timestamp(kind: TimestampType, value: Any, *, others: bool) -> datetime:
     """Return a time; without an offset, an instant is in UTC."""
     found: datetime = _parsed(datetime.fromisoformat, "a time of ISO 8601", value)
+    if not others and _BELOW_MICROSECOND.search(value):
+        raise expected("a time of whole microseconds", value)
     if kind.zone is not None and found.tzinfo is None:
         return found.replace(tzinfo=UTC)
     if kind.zone is None and found.tzinfo is not None:
