@@ -6,7 +6,7 @@ has the same shape: no chunk is copied to be joined with its neighbours, and non
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from statestores.errors import InvalidTypeError, SerializationError
@@ -70,6 +70,33 @@ def cut_at(array: Any, size: int) -> tuple[Any, Any]:
     heads = [None if row is None else row[:size] for row in rows]
     rests = [None if row is None else row[size:] for row in rows]
     return pyarrow().array(heads, pyarrow().binary()), pyarrow().array(rests, pyarrow().binary())
+
+
+def joined_fields(
+    array: Any, fields: Mapping[str, Callable[[Any], Any]], serde: str, order: Sequence[int]
+) -> Any:
+    """Return structs as bytes: those of their fields, joined in *order*; a null struct stays null.
+
+    *fields* has, for each field by its name, what makes a column of bytes of its column.
+
+    Raises:
+        SerializationError: It has not these fields, or one of them is null. The message names
+            *serde*.
+    """
+    pa = pyarrow()
+    if pa.types.is_null(array.type):
+        return array.cast(pa.binary())
+    is_struct = pa.types.is_struct(array.type)
+    if not is_struct or [each.name for each in array.type] != [*fields]:
+        raise refused_column(serde, array.type, f"structs of {', '.join(fields)}")
+    encoded = [each(part) for each, part in zip(fields.values(), array.flatten(), strict=True)]
+    parts = zip(*(encoded[at].to_pylist() for at in order), strict=True)
+    rows: list[bytes | None] = []
+    for is_there, row in zip(array.is_valid().to_pylist(), parts, strict=True):
+        if is_there and None in row:
+            raise SerializationError(f"the serde {serde!r} takes no null within a struct")
+        rows.append(b"".join(row) if is_there else None)
+    return pa.array(rows, pa.binary())
 
 
 def _plain(pa: Any, array: Any) -> Any:

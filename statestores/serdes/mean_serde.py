@@ -1,14 +1,15 @@
 """Means that can go on: a sum and a count, and their serde."""
 
-from struct import Struct
+import struct
 from typing import Any, NamedTuple
 
-from statestores.errors import CapabilityNotSupportedError, SerializationError
-from statestores.serdes.arrow_columns import cut_at, map_chunks, pyarrow
+from statestores.errors import SerializationError
+from statestores.serdes.arrow_columns import cut_at, joined_fields, map_chunks, pyarrow
 from statestores.serdes.float64_serde import float64
 from statestores.serdes.int64_serde import int64
+from statestores.serdes.refusals import refused_value
 
-_MEAN = Struct(">dq")
+_MEAN = struct.Struct(">dq")
 _HALF = 8
 
 
@@ -35,7 +36,10 @@ class MeanSerde:
 
     def encode(self, value: Mean) -> bytes:
         """Return the sum and the count."""
-        return _MEAN.pack(*value)
+        try:
+            return _MEAN.pack(*value)
+        except (TypeError, struct.error) as error:
+            raise refused_value(self.name, value, "a sum and a count") from error
 
     def decode(self, data: bytes) -> Mean:
         """Return the mean of *data*."""
@@ -44,8 +48,17 @@ class MeanSerde:
         return Mean(*_MEAN.unpack(data))
 
     def encode_array(self, values: Any) -> Any:
-        """Refuse: a topology writes row by row."""
-        raise CapabilityNotSupportedError("'mean' writes no columns; encode value by value")
+        """Return a column of bytes from one of structs of sum and count, as `decode_array` gives.
+
+        Raises:
+            SerializationError: It is of other structs, or a sum or a count is missing.
+        """
+        fields = {"total": float64.encode_array, "values": int64.encode_array}
+        return map_chunks(
+            lambda array: joined_fields(array, fields, self.name, (0, 1)),
+            values,
+            pyarrow().binary(),
+        )
 
     def decode_array(self, data: Any) -> Any:
         """Return a column of structs of sum and count.

@@ -1,12 +1,13 @@
 """The serde of a value behind its timestamp: what window stores of a topology keep."""
 
+import struct
 from dataclasses import dataclass
-from struct import Struct
 from typing import Any, Generic, TypeVar
 
-from statestores.errors import CapabilityNotSupportedError, SerializationError
-from statestores.serdes.arrow_columns import cut_at, map_chunks, pyarrow
+from statestores.errors import SerializationError
+from statestores.serdes.arrow_columns import cut_at, joined_fields, map_chunks, pyarrow
 from statestores.serdes.int64_serde import int64
+from statestores.serdes.refusals import refused_value
 from statestores.spi.records import TimestampedValue
 from statestores.spi.serde import EvolvingSerde, Serde, why_unreadable
 
@@ -15,7 +16,7 @@ V = TypeVar("V")
 STAMPED = "stamped-"
 """What the name begins with; that of the value's serde follows."""
 
-_TIME = Struct(">q")
+_TIME = struct.Struct(">q")
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,11 @@ class StampedSerde(Generic[V]):
 
     def encode(self, value: TimestampedValue[V]) -> bytes:
         """Return the stamp and the bytes of the value."""
-        return _TIME.pack(value[1] or 0) + self.inner.encode(value[0])
+        try:
+            stamp = _TIME.pack(value[1] or 0)
+        except (TypeError, IndexError, struct.error) as error:
+            raise refused_value(self.name, value, "a value and its time") from error
+        return stamp + self.inner.encode(value[0])
 
     def decode(self, data: bytes) -> TimestampedValue[V]:
         """Return the value with its stamp."""
@@ -49,8 +54,17 @@ class StampedSerde(Generic[V]):
         return TimestampedValue(self.inner.decode(data[8:]), _TIME.unpack_from(data)[0])
 
     def encode_array(self, values: Any) -> Any:
-        """Refuse: a topology writes row by row."""
-        raise CapabilityNotSupportedError(f"{self.name!r} writes no columns; encode value by value")
+        """Return a column of bytes from one of structs of value and time, as `decode_array` gives.
+
+        Raises:
+            SerializationError: It is of other structs, or a value or a time is missing.
+            CapabilityNotSupportedError: The serde of the value writes no columns.
+        """
+        return map_chunks(self._encode_chunk, values, pyarrow().binary())
+
+    def _encode_chunk(self, array: Any) -> Any:
+        fields = {"value": self.inner.encode_array, "timestamp_ms": int64.encode_array}
+        return joined_fields(array, fields, self.name, (1, 0))
 
     def decode_array(self, data: Any) -> Any:
         """Return a column of structs of value and time.

@@ -5,9 +5,8 @@ from struct import Struct
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from statestores.errors import SerializationError
-from statestores.serdes.arrow_columns import map_chunks, pyarrow
+from statestores.serdes.arrow_columns import joined_fields, map_chunks, pyarrow
 from statestores.serdes.int64_serde import int64
-from statestores.serdes.refusals import refused_column
 from statestores.spi.serde import Serde
 
 K = TypeVar("K")
@@ -16,7 +15,6 @@ WINDOWED: Final = "windowed-"
 """What the name begins with; that of the key's serde follows."""
 
 _WINDOW = Struct(">qq")
-_FIELDS = ["key", "start_ms", "end_ms"]
 
 
 class Windowed(NamedTuple, Generic[K]):
@@ -72,21 +70,9 @@ class WindowedSerde(Generic[K]):
         return map_chunks(self._encode_chunk, values, pyarrow().binary())
 
     def _encode_chunk(self, array: Any) -> Any:
-        pa = pyarrow()
-        if pa.types.is_null(array.type):
-            return array.cast(pa.binary())
-        is_struct = pa.types.is_struct(array.type)
-        if not is_struct or [each.name for each in array.type] != _FIELDS:
-            raise refused_column(self.name, array.type, "structs of key, start_ms and end_ms")
-        keys, *times = array.flatten()
-        encoded = self.inner.encode_array(keys)
-        starts, ends = (int64.encode_array(each) for each in times)
-        parts = zip(*(each.to_pylist() for each in (encoded, starts, ends)), strict=True)
-        rows = [
-            _joined(*part) if is_there else None
-            for is_there, part in zip(array.is_valid().to_pylist(), parts, strict=True)
-        ]
-        return pa.array(rows, pa.binary())
+        times = int64.encode_array
+        fields = {"key": self.inner.encode_array, "start_ms": times, "end_ms": times}
+        return joined_fields(array, fields, self.name, (0, 1, 2))
 
     def decode_array(self, data: Any) -> Any:
         """Return a column of structs of key, start and end.
@@ -121,9 +107,3 @@ class WindowedSerde(Generic[K]):
         return pa.struct(
             [("key", self.inner.arrow_type()), ("start_ms", pa.int64()), ("end_ms", pa.int64())]
         )
-
-
-def _joined(key: bytes | None, start: bytes | None, end: bytes | None) -> bytes:
-    if key is None or start is None or end is None:
-        raise SerializationError("a windowed key has a key and two times, and one of them is null")
-    return key + start + end

@@ -12,6 +12,9 @@ import statestores as ss
 from statestores.arrow.files.importing import open_rows_file
 from statestores.logged_store import open_logged_store
 from statestores.processing import Windowed, windowed
+from statestores.serdes import serde_by_name
+from statestores.serdes.mean_serde import Mean
+from statestores.spi.records import TimestampedValue
 
 Run: TypeAlias = Callable[..., Any]
 
@@ -57,6 +60,29 @@ def test_an_export_with_keys_of_windows_is_imported(
 
     with open_logged_store(tmp_path / "copy", "kept", 0, backend="memory") as copy:
         assert [copy.store.get(key) for key in keys] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow"])
+def test_an_export_of_a_topologys_values_is_imported(
+    tmp_path: Path, succeed: Run, name: str
+) -> None:
+    """Means and stamped values were exported, and refused when the file was needed."""
+    value = serde_by_name("stamped-mean")
+    specification = ss.Window(
+        "means", retention_ms=100, window_size_ms=10, key=ss.utf8, value=value
+    )
+    root = ss.StateRoot.create(tmp_path / "state")
+    root.add_store(specification, partitions=1)
+    means = [TimestampedValue(Mean(0.1 + 0.2, 2), 9), TimestampedValue(Mean(-1.0, 1), 0)]
+    with open_logged_store(root, "means", 0, backend="memory") as kept:
+        for at, mean in enumerate(means):
+            kept.store.put("a", mean, at)
+        kept.commit()
+    succeed("export", root.path, tmp_path / name)
+    succeed("import", tmp_path / name, tmp_path / "copy", "--partitions", 1)
+
+    with open_logged_store(tmp_path / "copy", "means", 0, backend="memory") as copy:
+        assert [copy.store.fetch("a", at) for at in (0, 1)] == means
 
 
 def _versions(succeed: Run, path: Path, key: str) -> list[tuple[Any, ...]]:

@@ -7,7 +7,6 @@ import pytest
 
 import statestores as ss
 from statestores.errors import (
-    CapabilityNotSupportedError,
     InvalidArgumentError,
     SerializationError,
 )
@@ -82,27 +81,28 @@ def test_serdes_of_a_topology_are_found_by_name(
         serde.decode(b"short")
     with pytest.raises(SerializationError):
         serde.decode_array(pa.array([b"short"], pa.binary()))
-    if name.startswith("windowed-"):
-        assert serde.encode_array(decoded) == column
-        return
-    with pytest.raises(CapabilityNotSupportedError, match="encode value by value"):
-        serde.encode_array(pa.array([]))
+    assert serde.encode_array(decoded) == column
 
 
 @for_each(
-    "column",
+    ("name", "column"),
     [
-        pa.array([{"key": None, "start_ms": 1, "end_ms": 2}]),
-        pa.array([{"key": "a", "start_ms": None, "end_ms": 2}]),
-        pa.array([{"key": "a", "start_ms": 1}]),
-        pa.array([{"key": "a", "start_ms": "x", "end_ms": 2}]),
-        pa.array(["a"]),
+        ("windowed-utf8", pa.array([{"key": None, "start_ms": 1, "end_ms": 2}])),
+        ("windowed-utf8", pa.array([{"key": "a", "start_ms": None, "end_ms": 2}])),
+        ("windowed-utf8", pa.array([{"key": "a", "start_ms": 1}])),
+        ("windowed-utf8", pa.array([{"key": "a", "start_ms": "x", "end_ms": 2}])),
+        ("windowed-utf8", pa.array(["a"])),
+        ("stamped-utf8", pa.array([{"value": None, "timestamp_ms": 1}])),
+        ("stamped-utf8", pa.array([{"value": "a", "timestamp_ms": None}])),
+        ("stamped-utf8", pa.array([{"timestamp_ms": 1, "value": "a"}])),
+        ("mean", pa.array([{"total": 1.5, "values": None}])),
+        ("mean", pa.array([1.5])),
     ],
 )
-def test_what_is_no_column_of_windowed_keys_is_refused(column: pa.Array) -> None:
-    """A part that is missing would make the bytes of another key."""
-    with pytest.raises(SerializationError):
-        windowed(ss.utf8).encode_array(column)
+def test_what_is_no_column_of_structs_is_refused(name: str, column: pa.Array) -> None:
+    """A part that is missing would make the bytes of another key, or value."""
+    with pytest.raises(SerializationError, match=f"the serde '{name}' takes|the serde 'int64'"):
+        serde_by_name(name).encode_array(column)
 
 
 def test_a_part_of_a_column_of_windowed_keys_is_encoded_alone() -> None:
