@@ -55,6 +55,7 @@ class NamedSpans:
 
     __slots__ = (
         "_frontier",
+        "_is_under_way",
         "_kept_from",
         "_most_name_bytes",
         "_most_value_bytes",
@@ -109,12 +110,13 @@ class NamedSpans:
         self._staged: list[_Staged] = []
         self._staged_starts: list[_StagedStart] = []
         self._staged_of_starts: list[tuple[int, bytes, bytes | None]] = []
+        self._is_under_way = False
 
     def begin(self, committed_ms: int) -> None:
-        """Stage nothing yet; what was there before this opening is up to *committed_ms*."""
-        self._staged = []
-        self._staged_starts = []
-        self._staged_of_starts = []
+        """Begin a commit; what was there before this opening is up to *committed_ms*."""
+        if self._is_under_way:  # the last one: an interrupt came while it was to be forgotten
+            self.forget()
+        self._is_under_way = True
         if self._frontier is None:
             self._frontier = committed_ms // self.span_ms
             if self._most_value_bytes and self._most_name_bytes is not None:
@@ -292,6 +294,7 @@ class NamedSpans:
         if self._most_name_bytes is not None and name_bytes > self._most_name_bytes:
             self._keep_fewer_names(self._most_name_bytes)
         self.whole_from_ms = self._next_whole_from_ms
+        self._is_under_way = False
 
     def _keep_fewer_rows(self) -> None:
         """Keep the names alone of the earliest spans, until the others take a part of it."""
