@@ -249,7 +249,13 @@ class NamedSpans:
             self.name_singly(self._staged_starts[-1][0])  # the others are of the same span
         staged = zip(self._staged_starts[-len(fresh) :], fresh, strict=True)
         self._staged_starts[-len(fresh) :] = [
-            (span, start_ms, dict(islice(known.items(), len(known) - count)), sizes, is_kept)
+            (
+                span,
+                start_ms,
+                dict(islice(known.items(), len(known) - count)),
+                sizes._replace(name_bytes=0),
+                is_kept,
+            )
             for (span, start_ms, known, sizes, is_kept), count in staged
             if count < len(known)
         ]

@@ -8,6 +8,7 @@ import pytest
 from statestores.failpoints import arm, disarm
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
+from statestores.semantics.rows.layout import END, HISTORY
 from statestores.spi import Durability, Engine, Window
 from statestores_conformance.subjects.faulty_engine import KeptOpen
 
@@ -66,3 +67,20 @@ def test_two_interrupts_of_one_commit_lose_no_window(
     for key in (b"0000", b"0079"):
         assert [each.start_ms for each in store.fetch_range(key, 2_000)] == [2_000]
         assert [each.start_ms for each in opened(engine).fetch_range(key, 2_000)] == [2_000]
+
+
+@pytest.mark.spec("LAY-20")
+def test_a_name_that_is_given_alone_takes_no_memory(engine: Engine) -> None:
+    """A few new windows in each large commit have a row each, and are not remembered.
+
+    They were counted as if they were, again with each commit that put them: soon all other names
+    were forgotten for them, and each had a second row in the index.
+    """
+    store = opened(engine, read_cache_bytes=20_000)
+    put(store, range(1), 1_000)
+    put(store, range(40), 3_000)
+    for _ in range(100):
+        put(store, range(43), 3_000)
+
+    assert sum(1 for _ in engine.scan(HISTORY, END)) == 1 + 1 + 3  # alone, a group, alone
+    assert [each.start_ms for each in store.fetch_range(b"0042")] == [3_000]
