@@ -8,6 +8,8 @@ way, or else by the keys of rows. Invariants:
 * a row that is kept is as the engine has it, ``None`` where it has none: each commit brings up what
   is here of the rows that it changes, however it names them. Rows that have expired are removed
   from the engine alone, and nobody reads them;
+* if there is memory for rows, they are kept of each span by starts from `_kept_from` on, and of no
+  earlier span: it is given up from the earliest span on;
 * of a span up to the *frontier* nothing is here: what was named there was named before this
   opening, or is forgotten;
 * a span is in one of the two forms, and never goes back to that by starts;
@@ -229,9 +231,7 @@ class NamedSpans:
         """
         start_ms, rows, data_keys, joined = changed
         span = start_ms // self.span_ms
-        is_kept = self.starts.keeps(span)
-        if is_kept is None:
-            is_kept = span >= self._kept_from and self._most_value_bytes > 0
+        is_kept = span >= self._kept_from and self._most_value_bytes > 0
         known, count = self.starts.take(start_ms, rows, is_kept=is_kept)
         fresh = data_keys
         if not count:
@@ -328,7 +328,6 @@ class NamedSpans:
             if self._name_bytes + starts.name_bytes <= most_bytes:
                 break
             self._frontier = span
-            self._kept_from = max(self._kept_from, span + 1)
             self.name_otherwise(span)
             self._drop(span)
 

@@ -249,7 +249,6 @@ class Naming:
         by_span: dict[int, list[bytes]] = {}
         bounds: dict[int, tuple[bytes, bytes, Callable[[bytes], None]]] = {}
         low = high = b""
-        append = list[bytes]().append
         for data_key in pending:
             time = data_key[time_from:time_to]
             if not low <= time < high:

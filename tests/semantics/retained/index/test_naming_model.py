@@ -65,13 +65,17 @@ class Life:
         self.deletions, self.longest = self.draw.choice((0, 0.3, 0.7)), self.draw.choice((1, 60))
         self.engine: dict[bytes, Row] = {}
         self.group = 0
+        self.last_times: list[int] = []
 
     def times(self, now_ms: int) -> list[int]:
-        """Return a few times around *now_ms* or the horizon."""
+        """Return a few times around *now_ms* or the horizon, or those of the commit before."""
+        if self.last_times and self.draw.random() < 0.4:
+            return self.last_times
         near, horizon = self.spans.span_ms, now_ms - self.retention_ms
         first = self.draw.choice((now_ms - near, now_ms - self.draw.randrange(12) * near, horizon))
         count, step = self.draw.choice((1, 1, 2, 6)), self.draw.choice((1, 1, near))
-        return [min(now_ms, max(0, first + at * step - 1)) for at in range(count)]
+        self.last_times = [min(now_ms, max(0, first + at * step - 1)) for at in range(count)]
+        return self.last_times
 
     def value(self) -> Row:
         """Draw a value or a deletion."""
@@ -86,7 +90,8 @@ class Life:
         committed_ms = self.now
         ahead_ms = self.draw.choice((0, 1, self.spans.span_ms, self.retention_ms // 3, 9))
         self.now = max(0, self.now + ahead_ms)
-        self.spans.takes_new = self.model.takes_new = self.draw.random() < 0.5
+        if self.draw.random() < 0.2:
+            self.spans.takes_new = self.model.takes_new = not self.model.takes_new
         horizon_ms = self.now - self.retention_ms
         times = self.times(self.now)
         if not self.has_number and self.draw.random() < 0.5:
@@ -110,17 +115,17 @@ class Life:
         """Commit rows by their keys."""
         pending: dict[bytes, Row] = {}
         known = [key for span in self.model.spans.values() for key in span.rows]
-        for _ in range(self.draw.choice((1, 3, 5, 6, 8, 12, 30))):
+        for _ in range(self.draw.choice((0, 1, 3, 5, 6, 8, 12, 30))):
             key = self.of.data_key(
                 self.draw.choice(KEYS), self.draw.choice(times), self.draw.randrange(2)
             )
-            if known and self.deletions and self.draw.random() < 0.3:
+            if known and self.draw.random() < 0.3:
                 key = self.draw.choice(known)
             pending[key] = self.value()
         if known and self.draw.random() < self.deletions / 2:
             pending |= dict.fromkeys(known[-self.draw.randrange(5, 20) :])
         every = list(map(self.of.time_of, pending))
-        bounds = (min(every), max(every)) if self.draw.random() < 0.7 else None
+        bounds = (min(every), max(every)) if every and self.draw.random() < 0.7 else None
         asked = (bounds, horizon_ms, committed_ms, self.group)
         batch, group, lowest = self.naming.batch_of(dict(pending), *asked)
         self.expect(*self.model.batch_of(pending, *asked[1:]), batch, group, lowest)
