@@ -110,13 +110,32 @@ def test_a_range_has_a_window_that_was_named_alone_beside_others(engine: Engine)
     assert [each.start_ms for each in store.fetch_range(b"0040", 3_000)] == [3_000]
 
 
+@pytest.mark.spec("WIN-9")
+def test_a_window_that_a_small_commit_changed_is_changed_again_by_a_large_one(
+    engine: Engine,
+) -> None:
+    """A mutant went on bringing up the value of the small commit."""
+    store = opened(engine)
+    put(store, range(1), 1_000)
+    put(store, range(40), 3_000, b"first")
+    put(store, range(1), 3_000, b"small")
+    assert store.fetch(b"0000", 3_000) == b"small"
+    put(store, range(40), 3_000, b"large")
+
+    assert store.fetch(b"0000", 3_000) == b"large"
+    assert store._spans.starts.rows[3_000][b"0000"] == b"large"
+
+
 @pytest.mark.spec("LAY-30")
 def test_no_group_has_names_of_two_spans(subtests: pytest.Subtests) -> None:
     """Nor where the spans of times in a commit are as far from each other as their lengths."""
     of = RetainedRows(has_number=False)
-    for times in ([1, 100], [100, 1], [1, 100, 1], [1, 105, 1], [100, 1, 100], [10, 1_000]):
-        keys = [of.data_key(b"%d-%d" % row, row[1]) for row in enumerate(sorted(times) * 12)]
-        keys = [key for time_ms in times for key in keys if of.time_of(key) == time_ms]
+    for times in ([1, 100], [100, 1], [1, 105, 1], [100, 1, 100], [10, 1_000]):
+        keys = [
+            of.data_key(b"%d-%d" % (place, number), time_ms)
+            for place, time_ms in enumerate(times)
+            for number in range(12)
+        ]
         for bounds in (None, (min(times), max(times))):
             with subtests.test(times=times, bounds=bounds):
                 naming = Naming(of, NamedSpans(640, 1 << 20, 0))
@@ -124,7 +143,7 @@ def test_no_group_has_names_of_two_spans(subtests: pytest.Subtests) -> None:
                 groups = {key: row or b"" for key, row in batch.items() if is_group(key)}
                 named = [unpack_names(key, packed) for key, packed in groups.items()]
 
-                assert sorted(name for names in named for name in names) == sorted(set(keys))
+                assert sorted(name for names in named for name in names) == sorted(keys)
                 for names in named:
                     assert len({of.time_of(name) // 10 for name in names}) == 1
 
@@ -172,6 +191,11 @@ def test_memory_is_used_up_to_its_last_byte(*, by_start: bool, subtests: pytest.
         assert kept(9, 8 * values) == ([3, 4, 5, 6, 7, 8, 9] if by_start else [4, 5, 6, 7, 8, 9])
     with subtests.test("one byte less"):
         assert kept(8, 8 * values - 1) == ([3, 4, 5, 6, 7, 8] if by_start else [4, 5, 6, 7, 8])
+    with subtests.test("of one byte no row, and no range from memory"):
+        known = memory_of(3, 1 << 20, 1, by_start=by_start)
+
+        assert known.starts.kept_spans() == list(known.rows) == []
+        assert known.whole_from_ms == 40
     for spans, most in ((5, 4 * names), (4, 4 * names - 1)):
         with subtests.test("names", most=most):
             known = memory_of(spans, most, 1 << 20, by_start=by_start)
