@@ -100,6 +100,9 @@ class NamedSpans:
 
     def forget(self) -> None:
         """Know nothing of what was named so far."""
+        # First: an interrupt may come behind each line, and reads go on.
+        self.whole_from_ms = self._next_whole_from_ms = NEVER_MS
+        """From this time on all rows of the engine are kept by their start."""
         self.rows.clear()
         self.starts.forget()
         self._names: dict[int, set[bytes]] = {}
@@ -107,8 +110,6 @@ class NamedSpans:
         self._frontier: int | None = None
         self._kept_from = 0
         self._singles_to = -1
-        self.whole_from_ms = self._next_whole_from_ms = NEVER_MS
-        """From this time on all rows of the engine are kept by their start."""
         self._staged: list[_Staged] = []
         self._staged_starts: list[_StagedStart] = []
         self._staged_of_starts: list[tuple[int, bytes, bytes | None]] = []

@@ -10,6 +10,7 @@ from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.retained.name_groups import is_group, unpack_names
 from statestores.semantics.retained.named_spans import NamedSpans
+from statestores.semantics.retained.named_starts import NamedStarts
 from statestores.semantics.retained.naming import Naming
 from statestores.semantics.retained.rows import RetainedRows
 from statestores.semantics.retained.rows_by_start import columns_of
@@ -40,7 +41,7 @@ def put(store: Any, numbers: range, start_ms: int, value: bytes = b"v") -> None:
     store.commit({})
 
 
-@pytest.mark.spec("WIN-9", "COM-43")
+@pytest.mark.spec("WIN-10", "COM-43")
 def test_two_interrupts_of_one_commit_lose_no_window(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,7 +92,7 @@ def test_a_name_that_is_given_alone_takes_no_memory(engine: Engine) -> None:
     assert [each.start_ms for each in store.fetch_range(b"0042")] == [3_000]
 
 
-@pytest.mark.spec("WIN-9")
+@pytest.mark.spec("WIN-10")
 def test_a_range_has_a_window_that_was_named_alone_beside_others(engine: Engine) -> None:
     """Of two starts that one commit brings, the first has a new window, and the other has none.
 
@@ -201,3 +202,28 @@ def test_memory_is_used_up_to_its_last_byte(*, by_start: bool, subtests: pytest.
             known = memory_of(spans, most, 1 << 20, by_start=by_start)
 
             assert [span for span in range(1, 6) if known.is_known(span)] == [2, 3, 4, 5]
+
+
+@pytest.mark.spec("WIN-10", "COM-7")
+def test_an_interrupted_rollback_hides_no_window(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had forgotten which windows there are, and not yet that it knows all of them."""
+
+    def interrupted(starts: NamedStarts) -> None:
+        starts.rows.clear()
+        starts.order.clear()
+        raise KeyboardInterrupt
+
+    store = opened(engine)
+    put(store, range(40), 1_000)
+    put(store, range(40), 3_000)
+    assert [each.start_ms for each in store.fetch_range(b"0000", 2_000)] == [3_000]
+    with monkeypatch.context() as patch:
+        patch.setattr(NamedStarts, "forget", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.rollback()
+
+    assert [each.start_ms for each in store.fetch_range(b"0000", 2_000)] == [3_000]
+    store.rollback()
+    assert [each.start_ms for each in store.fetch_range(b"0000", 2_000)] == [3_000]
