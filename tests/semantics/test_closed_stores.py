@@ -1,6 +1,7 @@
 """A closed store refuses at the call, also what it could answer without asking anybody."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from statestores.errors import StoreClosedError
 
 WINDOWS = ss.Window("s", window_size_ms=10, retention_ms=100)
 SESSIONS = ss.Session("s", retention_ms=100)
+VERSIONED = ss.Versioned("s", history_retention_ms=100)
 STAMPED = ss.TimestampedKeyValue("s")
 
 
@@ -32,6 +34,33 @@ def test_ranges_in_which_everything_has_expired_are_refused(read: Callable[[Any]
 
     with pytest.raises(StoreClosedError):
         read(store)
+
+
+@pytest.mark.spec("COM-15", "ROF-3")
+def test_no_keys_are_refused_as_well(subtests: pytest.Subtests) -> None:
+    """Where each key was asked for by itself, none was asked for, and the answer was a list.
+
+    A loop over batches took an empty one for a sign of life. It was so of facades that look at
+    pending writes, and of windows with duplicates, by their owner too.
+    """
+    duplicates = replace(WINDOWS, retain_duplicates=True)
+    for specification in (ss.KeyValue("s"), STAMPED, VERSIONED, WINDOWS, duplicates, SESSIONS):
+        store: Any = ss.open_store("unused", specification, backend="memory")
+        isolations = ("read_committed", "read_uncommitted")
+        readers = [store, *(store.read_only(isolation) for isolation in isolations)]
+        many = [
+            reader.get_many if hasattr(reader, "get_many") else reader.fetch_many
+            for reader in readers
+        ]
+        nothing = {"window": ([], []), "session": ([], [], [])}.get(specification.kind.name, ([],))
+        assert [each(*nothing) for each in many] == [[], [], []]
+        store.close()
+        for reader, each in zip(readers, many, strict=True):
+            with (
+                subtests.test(type(reader).__name__, kind=specification.kind.name),
+                pytest.raises(StoreClosedError),
+            ):
+                each(*nothing)
 
 
 @pytest.mark.spec("COM-15")

@@ -72,6 +72,7 @@ class UncommittedKeyValues(UncommittedFacade, CommittedKeyValues):
         return value  # type: ignore[return-value]  # a buffered value, since it is not _ABSENT
 
     def get_many(self, keys: Values[bytes]) -> list[bytes | None]:
+        self._store.check_open()
         return [self.get(key) for key in as_list("keys", keys)]
 
     def _scan(self, start: bytes, stop: bytes, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:

@@ -57,6 +57,7 @@ class WindowReads(RetainedReads, ReadOnlyWindowStore[bytes, bytes]):
 
     def _fetch_each(self, keys: list[bytes], starts_ms: list[int]) -> list[bytes | None]:
         """Return `fetch` of each: of retained duplicates, the last one is to be found."""
+        self._owner.check_open()
         return list(map(self.fetch, keys, starts_ms))
 
     def fetch_range(

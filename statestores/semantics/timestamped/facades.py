@@ -105,6 +105,7 @@ class UncommittedTimestamped(UncommittedTimedFacade, CommittedTimestamped):
         return living(row, self._expiry.horizon_ms(stream_time))  # type: ignore[arg-type]  # not _ABSENT
 
     def get_many(self, keys: Values[bytes]) -> list[TimestampedValue[bytes] | None]:
+        self._store.check_open()
         return [self.get(key) for key in as_list("keys", keys)]
 
     def _scan(

@@ -19,6 +19,7 @@ _SHORT = [b"", *adversarial_keys.SHORT_KEYS]
 _READS: list[Callable[[ReadOnlyKeyValueStore[bytes, bytes]], object]] = [
     lambda facade: facade.get(b"a"),
     lambda facade: facade.get_many([b"a"]),
+    lambda facade: facade.get_many([]),
     lambda facade: next(facade.range()),
     lambda facade: next(facade.prefix_scan(b"")),
     lambda facade: facade.approximate_num_entries(),
