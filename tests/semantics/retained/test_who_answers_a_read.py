@@ -289,6 +289,30 @@ def test_a_range_of_many_starts_is_for_the_engine(count: int, ranges: int) -> No
     assert len(asked.ranges) == ranges
 
 
+@pytest.mark.spec("WIN-16")
+@pytest.mark.parametrize("again", [1, 2], ids=["as rows", "under their starts"])
+def test_a_range_in_memory_ends_with_its_bounds(again: int) -> None:
+    """Both of them belong to it, of what is kept and of what is pending."""
+    store, asked = _filled(starts=[700, 710])
+    for start_ms in (701, 704, 705, 711):  # a start that comes twice waits under it
+        for _ in range(again):
+            store.put(b"k00", b"new", start_ms)
+    for first, last, expected in [
+        (700, 704, [700, 701, 704]),
+        (701, 703, [701]),
+        (702, 703, []),
+        (701, 710, [701, 704, 705, 710]),
+        (705, 711, [705, 710, 711]),
+        (711, None, [711]),
+        (712, None, []),
+    ]:
+        found = [each.start_ms for each in store.fetch_range(b"k00", first, last)]
+        back = [each.start_ms for each in store.fetch_range(b"k00", first, last, reverse=True)]
+        assert found == back[::-1] == expected
+
+    assert asked.ranges == []
+
+
 @pytest.mark.spec("WIN-9", "WIN-24", "ROF-8")
 def test_a_facade_asks_for_rows_and_not_for_ranges() -> None:
     """One by one as they are asked for, or all in one call: each is at a known place."""
@@ -325,7 +349,7 @@ def test_a_range_ends_with_its_store_at_each_step(first_ms: int | None) -> None:
             next(windows)
 
 
-@pytest.mark.spec("WIN-4")
+@pytest.mark.spec("WIN-15")
 def test_a_window_ends_with_time_itself() -> None:
     """From memory and from the engine, pending or not, to the very last millisecond."""
     starts = [LATEST_MS - 6, LATEST_MS - 5, LATEST_MS - 4, LATEST_MS]
@@ -340,6 +364,27 @@ def test_a_window_ends_with_time_itself() -> None:
     assert in_memory == with_last == by_engine == ends
     assert store.fetch(b"k00", LATEST_MS) == b"v"
     assert store.fetch(b"k00", LATEST_MS - 5) == b"%d" % (LATEST_MS - 5)
+
+
+@pytest.mark.spec("MET-12", "WIN-8")
+@pytest.mark.parametrize("isolation", [None, "read_committed", "read_uncommitted"])
+def test_a_range_is_counted_where_all_of_it_has_expired(isolation: str | None) -> None:
+    """Up to the horizon itself; a range that ends right above it asks for what may be there."""
+    store, _ = _filled(starts=[60, 61, 700])
+    reader = store if isolation is None else store.read_only(isolation)
+    counted = []
+    for last_ms in (60, 61, 59, None):
+        for first_ms in (None, 0, 59):
+            for found in (
+                reader.fetch_range(b"k00", first_ms, last_ms),
+                reader.fetch_all(first_ms, last_ms),
+                reader.fetch_all(first_ms, last_ms, b"k00", b"k00"),
+            ):
+                starts = {each.start_ms for each in found}
+                assert starts == ({61, 700} if last_ms is None else {61} & {last_ms})
+        counted.append(store._below_horizon)
+
+    assert counted == [9, 9, 18, 18]
 
 
 @pytest.mark.spec("COM-19")
