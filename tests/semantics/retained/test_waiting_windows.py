@@ -392,7 +392,7 @@ def test_duplicates_are_numbered_on_from_what_was_replayed() -> None:
 def test_what_is_malformed_is_refused_and_counts_nothing() -> None:
     """By the first put, by one of the newest start, and in columns."""
     with _open() as store:
-        for again in (0, 1, 2):
+        for again in range(5):
             for key, value, start_ms in [
                 ("k", b"v", 1_000),
                 (None, b"v", 1_000),
