@@ -181,6 +181,77 @@ def test_a_start_that_comes_again_has_a_dictionary(subtests: pytest.Subtests) ->
             assert changes.sequences is None
 
 
+@pytest.mark.spec("WIN-2")
+def test_the_newest_start_needs_no_look() -> None:
+    """Most puts are of the window of the put before, from the third one on."""
+    with _open() as store:
+        newest = []
+        for start_ms in (1_000, 1_000, 1_000, 1_000, 900, 900, 900, 1_000, 1_001, 1_001, 1_001):
+            _put(store, start_ms)
+            newest.append(store._newest_start)
+        known = [None, None, 1_000, 1_000, 1_000, 1_000, 900, 1_000, None, None, 1_001]
+
+        assert newest == known
+
+
+class _LookedAt(dict[int, dict[bytes, bytes | None]]):
+    """What waits by start, at which a facade begins to look when the owner does."""
+
+    store: Any
+
+    def get(self, start_ms: int, default: Any = None) -> Any:
+        """Return the rows of a start; meanwhile another thread has asked for a facade."""
+        self.store.read_only("read_uncommitted")
+        return super().get(start_ms, default)
+
+
+@pytest.mark.spec("ROF-8")
+def test_a_facade_that_is_asked_for_during_a_put_sees_the_next_one_as_a_row() -> None:
+    """The put had looked whether there is one, and there was none yet."""
+    with _open() as store:
+        _put(store, 1_000, 1_000)
+        looked_at = _LookedAt(store._by_start)
+        looked_at.store, store._by_start = store, looked_at
+        _put(store, 1_000)
+        assert store._newest_start is None
+        _put(store, 1_000)
+
+        assert _starts(store) == ([], [1_000])
+        assert len(store._pending) == 4
+
+
+COLUMNS: dict[str, list[tuple[bytes, bytes | None, int]]] = {
+    "of two starts": [(b"%d" % n, b"v%d" % n, 1_000 + n % 2) for n in range(12)],
+    "of two starts, the first ones alike": [(b"%d" % n, b"v", 1_000 + n // 11) for n in range(12)],
+    "of as many starts as rows": [(b"a\x00%d" % n, b"v%d" % n, 1_000 + n) for n in range(12)],
+    "with zero bytes": [(b"\x00" * n, None if n % 3 else b"v", 1_000 + n // 5) for n in range(12)],
+    "of one start": [(b"\x00%d" % n, b"v%d" % n, 1_000) for n in range(12)],
+    "of rows that come again": [(b"%d" % (n % 3), b"v%d" % n, 1_000 + n % 2) for n in range(12)],
+    "in part too late": [(b"%d" % n, b"v", 1_000 * (n % 2)) for n in range(12)],
+    "of few rows": [(b"\x00", b"v", 1_000), (b"\x00\x01", None, 999)],
+}
+
+
+@pytest.mark.spec("WIN-2", "WIN-3", "WIN-16")
+def test_columns_are_put_as_each_of_their_rows(subtests: pytest.Subtests) -> None:
+    """Whichever of the ways they go, above what is pending under a start and as rows."""
+    for what, rows in COLUMNS.items():
+        with subtests.test(what), _open() as store, _open() as twin:
+            for each in (store, twin):
+                _put(each, 990, 990, 990, 1_000, 1_000)
+                each.put(b"0", b"before", 1_000)
+            accepted = [twin.put(*row) for row in rows]
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            assert store.put_many(*columns) == accepted.count(True)
+            found, expected = (each.pending_changes() for each in (store, twin))
+
+            assert sorted(zip(found.keys, found.values, found.times_ms, strict=True), key=str) == (
+                sorted(zip(expected.keys, expected.values, expected.times_ms, strict=True), key=str)
+            )
+            assert store.uncommitted_bytes == twin.uncommitted_bytes
+            assert list(store.fetch_all()) == list(twin.fetch_all())
+
+
 @pytest.mark.spec("WIN-2", "COM-34")
 @pytest.mark.parametrize(("rows", "stays"), [(FEW_ROWS, True), (FEW_ROWS + 1, False)])
 def test_changes_make_rows_of_nothing_where_few_rows_wait(rows: int, *, stays: bool) -> None:
