@@ -256,7 +256,6 @@ class EngineWindowStore(OwnerWindowReads, WindowStore[bytes, bytes]):
     # Changes.
 
     def pending_changes(self) -> Changes:
-        self.check_open()
         if not self._by_start or len(self._pending) > _FEW_ROWS:
             return super().pending_changes()
         # None of them need become a row for that.

@@ -227,7 +227,10 @@ COLUMNS: dict[str, list[tuple[bytes, bytes | None, int]]] = {
     "with zero bytes": [(b"\x00" * n, None if n % 3 else b"v", 1_000 + n // 5) for n in range(12)],
     "of one start": [(b"\x00%d" % n, b"v%d" % n, 1_000) for n in range(12)],
     "of rows that come again": [(b"%d" % (n % 3), b"v%d" % n, 1_000 + n % 2) for n in range(12)],
-    "in part too late": [(b"%d" % n, b"v", 1_000 * (n % 2)) for n in range(12)],
+    "in part too late": [
+        (b"%d" % (n // 2), b"v" if n % 4 else None, 1_000 * (n % 2)) for n in range(12)
+    ],
+    "of deletions, in part too late": [(b"%d" % (n // 2), None, 1_000 * (n % 2)) for n in range(4)],
     "of few rows": [(b"\x00", b"v", 1_000), (b"\x00\x01", None, 999)],
 }
 
@@ -249,6 +252,7 @@ def test_columns_are_put_as_each_of_their_rows(subtests: pytest.Subtests) -> Non
                 sorted(zip(expected.keys, expected.values, expected.times_ms, strict=True), key=str)
             )
             assert store.uncommitted_bytes == twin.uncommitted_bytes
+            assert store._next_sequence == 0
             assert list(store.fetch_all()) == list(twin.fetch_all())
 
 
