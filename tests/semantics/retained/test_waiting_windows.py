@@ -13,8 +13,9 @@ import pytest
 from statestores.errors import InvalidArgumentError, InvalidTypeError, StoreClosedError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
+from statestores.semantics.retained.window import EngineWindowStore
 from statestores.spi import Changes, Window
-from statestores_conformance.subjects.faulty_engine import FaultyEngine, KeptOpen
+from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, KeptOpen
 
 RETENTION_MS = 640
 """A span has ten milliseconds."""
@@ -438,6 +439,41 @@ def test_time_that_moves_on_expires_the_newest_start() -> None:
 
         assert not store.has_pending_writes
         assert store.fetch(b"again", 1_000) is None
+
+
+class _Interrupted(EngineWindowStore):
+    """A store whose commit is interrupted while it forgets what it has committed."""
+
+    @property
+    def _gets_before(self) -> int:  # nothing else sets it
+        return 0
+
+    @_gets_before.setter
+    def _gets_before(self, gets: int) -> None:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.spec("COM-43")
+def test_a_put_behind_an_interrupted_commit_is_not_lost() -> None:
+    """The dictionary of the newest start was forgotten, and the start must not lead to it any more.
+
+    The engine cannot say at once whether it has the commit, or everything would be forgotten then.
+    """
+    engine = FaultyEngine(KeptOpen(load_backend("memory").open("unused")))
+    with _open(engine=engine) as store:
+        _put(store, *[1_000] * 30)
+        kind, store.__class__ = store.__class__, _Interrupted
+        engine.plan(Fault(call="get_many", at=1))
+        with pytest.raises(KeyboardInterrupt):
+            store.commit({})
+        store.__class__ = kind
+        engine.plan(None)
+        store.put(b"late", b"v", 1_000)
+        store.commit({})
+
+        with _open(engine=KeptOpen(engine)) as again:
+            assert again.fetch(b"late", 1_000) == b"v"
+            assert len(list(again.fetch_all())) == 31
 
 
 @pytest.mark.spec("WIN-6", "WIN-21")
