@@ -164,6 +164,16 @@ class WindowPutTests(WindowStoreFixtures):
             assert [window.start_ms for window in store.fetch_range(key, 1, 256)] == [1, 256]
 
 
+_COLUMNS: list[tuple[list[tuple[bytes, bytes | None, int]], int]] = [
+    ([(b"a", b"1", 10), (b"b", b"2", 5_000), (b"a", None, 4_500), (b"a", b"4", 20)], 2),
+    ([(b"%d" % (step // 2), b"%d" % step, 5_000 + step % 2) for step in range(12)], 12),
+    ([(b"\x00" * (step % 5), b"%d" % step, 5_000 + step) for step in range(12)], 12),
+    ([(b"%d" % (step // 2), None, 10 + step % 2 * 4_990) for step in range(12)], 6),
+    ([(b"%d" % step, b"all", 5_000) for step in range(12)], 12),
+]
+"""Rows of columns: of two starts, of as many as rows, in part too late, of one; how many count."""
+
+
 class WindowBulkTests(WindowStoreFixtures):
     """Putting columns."""
 
@@ -194,13 +204,18 @@ class WindowBulkTests(WindowStoreFixtures):
 
     @pytest.mark.spec("WIN-7")
     def test_a_bulk_put_is_the_puts_in_order(self, window_stores: WindowStores) -> None:
-        """It also counts what was accepted."""
-        columns = [b"a", b"b", b"a", b"a"], [b"1", b"2", None, b"4"], [10, 5_000, 4_500, 20]
+        """It also counts what was accepted, of few rows and of many, above what is pending."""
         one, many = window_stores.open("one").store, window_stores.open("many").store
-        accepted = [one.put(*row) for row in zip(*columns, strict=True)]
+        for rows, count in _COLUMNS:
+            for store in (one, many):
+                for _ in range(3):
+                    store.put(b"0", b"before", 5_000)
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            accepted = [one.put(*row) for row in rows]
 
-        assert many.put_many(*columns) == sum(accepted) == 3
-        assert list(many.fetch_all()) == list(one.fetch_all())
+            assert many.put_many(*columns) == sum(accepted) == count
+            assert many.fetch_many(columns[0], columns[2]) == one.fetch_many(columns[0], columns[2])
+            assert list(many.fetch_all()) == list(one.fetch_all())
 
     @pytest.mark.spec("WIN-7", "WIN-14")
     @for_each("put", MALFORMED_PUTS.values())
