@@ -49,7 +49,8 @@ _FEW_ROWS = 16
 """So many pending rows, of starts that did not come again at once, join the others as they are."""
 
 _MOST_STARTS = 64
-"""So many starts are remembered of puts that became rows: hopping windows take turns."""
+"""So many starts are remembered of puts that became rows, and of columns: hopping windows take
+turns."""
 
 _OFTEN = 2
 """A start that comes so often, on average, is packed once for all of its rows."""
@@ -93,8 +94,8 @@ class EngineWindowStore(OwnerWindowReads, WindowStore[bytes, bytes]):
         self._newest_start: int | None = None
         """The start of `_newest_rows`, which are in `_by_start`; then the put was not too late."""
         self._starts: set[int] = set()
-        """Starts of a few puts that became rows; the next put with one of them begins a
-        dictionary."""
+        """Starts of a few puts that became rows, and of columns; the next put with one of them
+        begins a dictionary."""
         self._latest_start: int | None = None
         """The start of the last such put that moved stream time."""
         self._is_watched = False
@@ -215,7 +216,10 @@ class EngineWindowStore(OwnerWindowReads, WindowStore[bytes, bytes]):
             rows = self._by_start[start_ms] = dict(columns)
         else:
             rows.update(columns)
-        self._starts.add(start_ms)
+        remembered = self._starts
+        if len(remembered) >= _MOST_STARTS and start_ms not in remembered:
+            remembered.clear()
+        remembered.add(start_ms)
         return self._count_puts(len(keys), values, start_ms, key_bytes)
 
     def _put_checked(self, key: bytes, value: bytes | None, start_ms: int) -> bool:

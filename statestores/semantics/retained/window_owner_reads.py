@@ -102,7 +102,7 @@ class OwnerWindowReads(EngineRetainedStore, WindowReads):
             ]
         return found
 
-    def _records_of(  # noqa: C901  # a call is a tenth
+    def _records_of(
         self, key: bytes, first_ms: int | None, last_ms: int | None, *, reverse: bool
     ) -> Generator[WindowRecord[bytes, bytes], None, None]:
         low_ms = self._horizon + 1

@@ -195,6 +195,24 @@ def test_the_newest_start_needs_no_look() -> None:
         assert newest == known
 
 
+@pytest.mark.parametrize("count", [MOST_STARTS, 2 * MOST_STARTS, 1_000])
+def test_the_starts_of_columns_are_remembered_up_to_a_bound(count: int) -> None:
+    """A store that was put nothing but columns remembered each start that it ever saw.
+
+    That took memory for ever, and each commit that went by rows copied all of it. So many as take
+    turns are remembered, and no more.
+    """
+    turns = 2 if count == MOST_STARTS else 1
+    with _open() as store:
+        for start_ms in [*range(1_000, 1_000 + count)] * turns:
+            _column(store, start_ms, 8)
+            store.commit({})
+            assert len(store._starts) <= MOST_STARTS
+
+        if count == MOST_STARTS:
+            assert store._starts == set(range(1_000, 1_000 + count))
+
+
 class _LookedAt(dict[int, dict[bytes, bytes | None]]):
     """What waits by start, at which a facade begins to look when the owner does."""
 
