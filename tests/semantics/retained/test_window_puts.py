@@ -111,7 +111,7 @@ def _values(store: Any) -> dict[str, float]:
     return {metric.name: metric.value for metric in store.metrics()}
 
 
-@pytest.mark.spec("COM-16", "MET-4", "WIN-3")
+@pytest.mark.spec("COM-16", "MET-6", "WIN-3")
 def test_every_put_counts(subtests: pytest.Subtests) -> None:
     """Its bytes once, eight for its start; whether it was accepted, and what was dropped."""
     for what, put in PUTS.items():

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -165,6 +166,30 @@ class WindowReadTests(WindowStoreFixtures):
         for iterator in held:
             with pytest.raises(StoreClosedError):
                 next(iterator)
+
+    @pytest.mark.spec("COM-15", "ROF-3")
+    def test_a_closed_store_refuses_what_needs_no_look(self, filled: Store) -> None:
+        """Windows that have expired, a put of the window of the put before, and no keys at all."""
+        filled.put(b"k", b"v", 50_000)
+        readers = [filled, *(filled.read_only(isolation) for isolation in Isolation)]
+        for _ in range(3):
+            filled.put(b"k", b"v", 50_000)
+        filled.close()
+        calls: list[Callable[[], object]] = [
+            lambda: filled.put(b"k", b"v", 50_000),
+            lambda: filled.put(b"k", b"v", 1),
+            lambda: filled.put_many([], [], []),
+        ]
+        for reader in readers:
+            calls += [
+                partial(reader.fetch, b"k", 1),
+                partial(reader.fetch_many, [], []),
+                partial(reader.fetch_range, b"k", 0, 1),
+                partial(reader.fetch_all, 0, 1),
+            ]
+        for call in calls:
+            with pytest.raises(StoreClosedError):
+                call()
 
     @pytest.mark.spec("WIN-16")
     def test_pending_windows_are_merged(self, store: Store) -> None:

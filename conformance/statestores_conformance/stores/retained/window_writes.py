@@ -95,8 +95,10 @@ class WindowPutTests(WindowStoreFixtures):
         store.put(b"abc", b"h", 10)
         store.put(b"abc", None, 10)
         store.put_many([b"12", b"3"], [b"4567", None], [30, 30])
+        for value in (b"4567", b"8", None, b"9"):  # as many records of one window come
+            store.put(b"12", value, 30)
 
-        assert store.uncommitted_bytes == 7 + 4 + 3 + 7 + 5 * 8
+        assert store.uncommitted_bytes == 7 + 4 + 3 + 7 + 5 * 8 + 6 + 4 * (2 + 8)
 
     @pytest.mark.spec("COM-16")
     def test_uncommitted_bytes_are_those_of_what_is_accepted(self, store: Store) -> None:
@@ -134,11 +136,17 @@ class WindowPutTests(WindowStoreFixtures):
     def test_a_malformed_put_changes_nothing(
         self, store: Store, put: tuple[bytes, bytes, int]
     ) -> None:
-        """Not even half of it."""
+        """Not even half of it; nor where good ones of the same window came before."""
+        with pytest.raises((InvalidTypeError, InvalidArgumentError)):
+            store.put(*put)
+        assert [list(store.fetch_all()), store.stream_time_ms] == [[], None]
+        for _ in range(4):
+            store.put(b"k", b"v", 1)
         with pytest.raises((InvalidTypeError, InvalidArgumentError)):
             store.put(*put)
 
-        assert [list(store.fetch_all()), store.stream_time_ms] == [[], None]
+        assert [list(store.fetch_all()), store.stream_time_ms] == [[record(b"k", 1, b"v")], 1]
+        store.rollback()
 
     @pytest.mark.spec("WIN-15")
     def test_the_last_window_ends_with_time(self, store: Store) -> None:
