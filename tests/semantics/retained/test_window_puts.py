@@ -201,6 +201,8 @@ def test_duplicates_are_numbered_on_from_what_was_replayed() -> None:
 
         assert sorted(store.pending_changes().sequences) == [0, 1, 2, 5, 7, 9, 10]
         assert store.fetch(b"k", 1_000) == b"10"
+        for reader in (store, store.read_only("read_uncommitted")):
+            assert reader.fetch_many([b"k", b"j", b"k"], 1_000) == [b"10", None, b"10"]
         found = _values(store)
         assert (found["put-total"], found["dropped-records-total"]) == (4, 1)
 
