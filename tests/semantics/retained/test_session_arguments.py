@@ -136,6 +136,8 @@ def test_the_first_and_the_last_time_are_times(store: Any) -> None:
     """As starts, as ends and as bounds, whether the sessions are at hand or not."""
     expected = [(b"k", 0, 0, b"first"), (b"k", 5, 6, b"v")]
     assert store.put(b"k", 0, 0, b"first")
+    store.commit({})
+    assert _content(store) == ([0, 6], 6)
     for _ in range(2):
         assert list(store.find_sessions(b"k", 0, MAX_TIME_MS)) == expected
         assert list(store.find_sessions(b"k", 0, 0)) == expected[:1]
@@ -151,6 +153,16 @@ def test_the_first_and_the_last_time_are_times(store: Any) -> None:
         assert list(reader.find_all_sessions(MAX_TIME_MS, 1)) == expected[1:]
         assert list(reader.find_sessions_by_end(0, MAX_TIME_MS - 1)) == expected[:1]
         assert list(reader.find_sessions_by_end(MAX_TIME_MS, MAX_TIME_MS)) == [expected[1], last]
+    store.commit({})
+    assert _content(store) == ([6, MAX_TIME_MS, MAX_TIME_MS], MAX_TIME_MS)
+
+
+def _content(store: Any) -> tuple[list[int], int | None]:
+    """Return the ends in the committed content, and its stream time."""
+    content = store.committed_content()
+    return [end for changes in content.changes for end in changes.end_times_ms], (
+        content.stream_time_ms
+    )
 
 
 @pytest.mark.spec("SES-14", "COM-15")
@@ -174,6 +186,7 @@ def test_sessions_at_hand_are_not_found_in_a_closed_store(store: Any) -> None:
         with pytest.raises(StoreClosedError):
             next(iterator)
     for call in (
+        lambda: store.fetch_session(b"k", 5, 6),
         lambda: store.put(b"k", 5, 6, b"v"),
         lambda: store.put_many([], [], [], []),
         lambda: store.replay(Changes([], [], [], end_times_ms=[])),
@@ -182,10 +195,23 @@ def test_sessions_at_hand_are_not_found_in_a_closed_store(store: Any) -> None:
         lambda: store.find_sessions(b"k"),
         store.find_all_sessions,
         store.find_sessions_by_end,
-        lambda: store.fetch_session(b"k", 5, 6),
         lambda: store.fetch_many([], [], []),
         store.pending_changes,
         store.committed_content,
     ):
         with pytest.raises(StoreClosedError):
             call()
+
+
+@pytest.mark.spec("COM-15", "SES-3")
+def test_a_session_that_is_too_late_for_a_closed_store_is_no_late_one() -> None:
+    """It was answered that it is too late, and dropped; the store cannot know that any more."""
+    store = open_on_engine(load_backend("memory").open("unused"), Session("s", retention_ms=5))
+    store.put(b"k", 9, 9, b"v")
+    store.close()
+
+    with pytest.raises(StoreClosedError):
+        store.put(b"k", 1, 1, b"v")
+    with pytest.raises(StoreClosedError):
+        store.put_many([b"k"], [1], [1], [b"v"])
+    assert store._dropped == 0

@@ -162,8 +162,6 @@ class Life:
         """Load changes: whatever their times are, and stream time comes after."""
         keys, values, starts, ends = self.changes()
         stream_time_ms = self.draw.choice((None, None, self.end()))
-        if not keys and stream_time_ms is None:
-            return
         self.store.load(
             Changes(keys, values, starts, end_times_ms=ends), stream_time_ms=stream_time_ms
         )
@@ -173,8 +171,10 @@ class Life:
                 self.model.rows[key, end_ms, start_ms] = value
             self.pending[key, end_ms, start_ms] = value
             self.pending_bytes += len(key) + 16 + len(value or b"")
-        reached = [self.model.stream_time_ms or 0, stream_time_ms or 0, *ends]
-        self.model.stream_time_ms = max(reached)
+        reached = [self.model.stream_time_ms, stream_time_ms, *ends]
+        self.model.stream_time_ms = max(
+            (each for each in reached if each is not None), default=None
+        )
 
     def ended(self) -> None:
         """Note that nothing is pending any more."""
@@ -354,3 +354,54 @@ def test_a_life_of_sessions_is_that_of_the_model() -> None:
             except Exception as error:
                 error.add_note(f"in the life {number}")
                 raise
+
+
+@pytest.mark.spec("SES-7", "SES-10")
+def test_who_merges_events_searches_a_session_without_the_engine() -> None:
+    """From the first search of a key on: what is put of it follows, and what is removed.
+
+    In every way that a search before a put is made; else each event costs a scan.
+    """
+    with load_backend("memory").open("unused") as engine:
+        watched = FaultyEngine(KeptOpen(engine))
+        store: Any = open_on_engine(watched, SESSION, durability=Durability.PROCESS_CRASH)
+        store.put(b"k", 0, 0, b"v")
+        store.commit({})
+        assert list(store.find_sessions(b"k", None, None)) == [(b"k", 0, 0, b"v")]
+        watched.plan(None)
+        for end_ms in range(1, 40):
+            for bounds in ((end_ms - 1, end_ms + 1), (None, end_ms + 1), (end_ms - 1, None)):
+                found = list(store.find_sessions(b"k", *bounds))
+                assert found == [(b"k", 0, end_ms - 1, b"v")]
+            assert store.fetch_session(b"k", 0, end_ms - 1) == b"v"
+            assert store.fetch_session(b"k", 1, end_ms - 1 or 1) is None
+            store.remove(b"k", 0, end_ms - 1)
+            store.put(b"k", 0, end_ms, b"v")
+            if end_ms % 7 == 0:
+                store.commit({})
+        assert watched.calls["scan"] == watched.calls["first"]  # for removals alone
+        assert watched.calls["get"] == 0
+        store.put(b"k", 35, 40, b"w")
+        both = [(b"k", 0, 39, b"v"), (b"k", 35, 40, b"w")]
+        for bounds in ((30, 40), (None, 40), (30, None)):
+            assert list(store.find_sessions(b"k", *bounds)) == both
+            assert list(store.find_sessions(b"k", *bounds, reverse=True)) == both[::-1]
+
+
+@pytest.mark.spec("SES-9")
+def test_a_search_tells_of_what_ends_with_its_bound_too() -> None:
+    """Of what ends before, the engine has to be asked; also when it was searched in vain."""
+    with load_backend("memory").open("unused") as engine:
+        watched = FaultyEngine(KeptOpen(engine))
+        store: Any = open_on_engine(watched, SESSION, durability=Durability.PROCESS_CRASH)
+        store.put(b"k", 0, 3, b"v")
+        for bound_ms, start_ms, expected in ((3, 0, b"v"), (4, 1, None)):
+            store._cache.forget()
+            watched.plan(None)
+            for _ in range(3):
+                list(store.find_sessions(b"k", bound_ms))
+            assert watched.calls["scan"] == 1
+            assert store.fetch_session(b"k", start_ms, bound_ms) == expected
+            assert watched.calls["get"] == 0
+            store.fetch_session(b"k", 0, bound_ms - 2)
+            assert watched.calls["get"] == 1
