@@ -177,6 +177,16 @@ def test_rows_past_the_writes_move_what_the_store_goes_by(
         watched.plan(None)
         assert store._progress.owed == owed
         assert store.stream_time_ms == (1_007 if owed == 6 else 1_027)
+    reopened, _ = opened(engine, specification)
+    assert (reopened._progress.owed, reopened.owes_removals) == (0, False)
+    # The progress is the same with and without it, so it cannot tell.
+    watched.plan(Fault(call="apply", at=1, moment=Moment.AFTER))
+    with pytest.raises(StateStoreError):
+        store.commit_rows(rows_of(store, 1, 1_000), {})
+    watched.plan(None)
+    assert store._progress.owed == 12
+    store._progress.owed = 1
+    assert store.owes_removals is True
     store.truncate()
     assert store._progress == store._next_progress == RetainedProgress()
     assert (store._progress.owed, store._progress.floor_ms) == (0, 0)
