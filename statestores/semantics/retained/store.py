@@ -267,7 +267,6 @@ class EngineRetainedStore(OwnerReads):
 
     def _forget_progress(self) -> None:
         self._progress = self._next_progress = RetainedProgress()
-        self._naming.forget()
 
     def _forget_cached(self) -> None:
         self._naming.forget()
