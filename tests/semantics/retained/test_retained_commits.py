@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from statestores.errors import StateStoreError
+from statestores.failpoints import arm, disarm
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.every_kind.sorted_rows import SortedRows
-from statestores.semantics.retained.name_groups import is_group
+from statestores.semantics.retained.name_groups import is_group, unpack_names
 from statestores.semantics.retained.progress import RetainedProgress, read_retained_progress
 from statestores.semantics.rows.content_chunks import CHUNK_ROWS, FIRST_CHUNK_ROWS
-from statestores.semantics.rows.layout import FORMAT_ROW, HISTORY, PROGRESS_ROW
+from statestores.semantics.rows.layout import DATA, FORMAT_ROW, HISTORY, PROGRESS_ROW
 from statestores.spi import Durability, Engine, Session, Window
 from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, KeptOpen, Moment
 
@@ -78,6 +79,56 @@ def test_the_bounds_of_pending_rows_are_known_or_are_not(engine: Engine) -> None
         else:
             store.rollback()
         assert store._bounded_rows == len(store._pending) == 0
+
+
+@pytest.mark.spec("LAY-30", "SES-18")
+def test_a_session_beside_columns_is_not_in_their_group(engine: Engine) -> None:
+    """It is of a later span, so they would stay as long as it, a whole retention too long."""
+    store, _ = opened(engine)
+    store.put_many([b"%d" % each for each in range(30)], [0] * 30, [700] * 30, [b"v"] * 30)
+    store.put(b"later", 0, 1_100, b"v")
+    store.commit({})
+
+    groups = [unpack_names(*row) for row in engine.scan(HISTORY) if is_group(row[0])]
+    assert [len(names) for names in groups] == [30]
+    store.put(b"last", 700 + RETENTION_MS, 700 + RETENTION_MS, b"v")
+    store.commit({})
+    assert [key for key, _ in engine.scan(DATA, HISTORY)] == [
+        store._rows.data_key(b"last", 700 + RETENTION_MS, 700 + RETENTION_MS),
+        store._rows.data_key(b"later", 1_100, 0),
+    ]
+
+
+@KINDS
+@pytest.mark.spec("COM-7", "COM-9", "WIN-16", "SES-16")
+def test_a_commit_that_never_reached_the_engine_moves_nothing(
+    engine: Engine, specification: Any
+) -> None:
+    """Interrupted before its batch was given, and rolled back: stream time is that of before.
+
+    It stayed ahead, and what came then was too late; at the next opening it was not.
+    """
+    store, _ = opened(engine, specification)
+    put(store, b"a", 10)
+    store.commit({})
+    put(store, b"b", 10 + 2 * RETENTION_MS)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    arm("commit.apply.before", interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            store.commit({})
+    finally:
+        disarm()
+    store.rollback()
+
+    assert store.stream_time_ms == store.read_only().stream_time_ms == 10
+    put(store, b"c", 11)
+    assert store._dropped == 0
+    store.commit({})
+    assert read_retained_progress(engine).stream_time_ms == 11
 
 
 @KINDS
@@ -185,7 +236,7 @@ def test_rows_past_the_writes_move_what_the_store_goes_by(
     watched.plan(None)
     assert store._progress.owed == 12
     store._progress.owed = 1
-    assert store.owes_removals is True
+    assert (store._progress.owed, store.owes_removals) == (1, True)
     store.truncate()
     assert store._progress == store._next_progress == RetainedProgress()
     assert (store._progress.owed, store._progress.floor_ms) == (0, 0)

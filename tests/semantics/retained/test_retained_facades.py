@@ -105,17 +105,18 @@ def test_a_row_that_came_before_its_stream_time_counts(store: Any) -> None:
 @pytest.mark.spec("SES-14")
 def test_a_view_holds_a_snapshot_for_as_long_as_it_reads(engine: Watched, store: Any) -> None:
     """Of a short range it is closed at once, of a long one at its end, or with its iterator."""
-    for number in range(ROWS_AHEAD):
-        store.put(b"many", number, number, b"v")
+    ends = list(range(ROWS_AHEAD + 3))
+    for end_ms in ends:
+        store.put(b"many", end_ms, end_ms, b"v")
     store.commit({})
     view = store.read_only()
-    for first_ms, is_short in ((1, True), (0, False)):
+    for first_ms, is_short in ((4, True), (3, False), (0, False)):
         engine.taken.clear()
         iterators = [view.find_sessions_by_end(first_ms, 20, b"many", b"many") for _ in range(2)]
         iterators += [view.find_sessions(b"many", first_ms, reverse=True) for _ in range(2)]
         assert engine.are_closed() == [True, True, is_short, is_short]
-        for iterator in iterators[::2]:
-            list(iterator)
+        assert [found.end_ms for found in iterators[0]] == ends[first_ms:21]
+        assert [found.end_ms for found in iterators[2]] == ends[first_ms:][::-1]
         for iterator in iterators[1::2]:
             next(iterator)
             iterator.close()
