@@ -263,7 +263,6 @@ class EngineRetainedStore(OwnerReads):
         stored = self._progress
         if stored.stream_time_ms > self._stream_time:
             self._advance_stream_time(stored.stream_time_ms)
-        self._next_sequence = max(self._next_sequence, stored.next_sequence)
 
     def _forget_progress(self) -> None:
         self._progress = self._next_progress = RetainedProgress()
@@ -302,10 +301,12 @@ class EngineRetainedStore(OwnerReads):
         )
 
     def _progress_rows(self, rows: SortedRows) -> dict[bytes, bytes | None]:
+        # Now: whether the engine has them may be known only after the next put.
+        self._next_sequence = max(self._next_sequence, rows.next_number)
         self._next_progress = progress = replace(
             self._progress,
             stream_time_ms=max(self._stream_time, rows.highest_ms),
-            next_sequence=max(self._next_sequence, rows.next_number),
+            next_sequence=self._next_sequence,
             floor_ms=min(self._progress.floor_ms, rows.lowest_ms),
             owed=self._progress.owed + rows.removals,
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from statestores.errors import StateStoreError
+from statestores.errors import StateStoreError, StoreClosedError
 from statestores.failpoints import arm, disarm
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
@@ -271,3 +271,44 @@ def test_content_of_large_values_comes_in_smaller_chunks(engine: Engine) -> None
     store.commit_rows(rows_of(store, 264, 1_000, [bytes(1 << 19)] * 64), {})
 
     assert [len(chunk.keys) for chunk in store.committed_content().changes] == [64, 32, 64, 104]
+
+
+@pytest.mark.spec("WIN-16", "COM-43")
+def test_a_duplicate_is_not_put_in_place_of_one_that_is_found_later(engine: Engine) -> None:
+    """A copy committed windows past its writes; the engine had them, and could not be asked.
+
+    The number of the next duplicate was read with the answer. What was put before that took the
+    place of a window of the copy with the same key and start, and nothing said so.
+    """
+    specification = SPECIFICATIONS[2]
+    store, watched = opened(engine, specification)
+    put(store, b"0001", 1_000)
+    store.commit({})
+    watched.plan(Fault(call="apply", at=1, moment=Moment.AFTER, cuts_off=True))
+    with pytest.raises(StateStoreError):
+        store.commit_rows(rows_of(store, 3, 1_000, [b"0", b"1", b"2"]), {})
+    watched.plan(None)
+    for value in (b"later", b"latest"):
+        store.put(b"0001", value, 1_000)
+    store.commit({})
+
+    expected = [b"v", b"1", b"later", b"latest"]
+    for view in (store, store.read_only(), opened(engine, specification)[0]):
+        assert [found.value for found in view.fetch_range(b"0001", 0, 2_000)] == expected
+    assert read_retained_progress(engine).next_sequence == 5
+
+
+@KINDS
+@pytest.mark.spec("COM-15", "WIN-3", "SES-3")
+def test_what_is_too_late_for_a_closed_store_is_no_late_record(
+    engine: Engine, specification: Any
+) -> None:
+    """It was dropped and counted; a store that is closed cannot know what is too late."""
+    store, _ = opened(engine, specification)
+    put(store, b"k", 9 + RETENTION_MS)
+    store.close()
+
+    for key in (b"k", b"other"):
+        with pytest.raises(StoreClosedError):
+            put(store, key, 9)
+    assert store._dropped == 0
