@@ -182,12 +182,17 @@ class ClosedStoreTests(StoreFixtures):
 
     @pytest.mark.spec("COM-15")
     def test_a_closed_store_refuses_reads_and_writes(self, opened: StoreUnderTest) -> None:
-        """The kind's own methods raise as well, with pending writes and without."""
+        """The kind's own methods raise as well, with pending writes and without.
+
+        Also for what comes too late: that a store drops it is no answer of one that is closed.
+        """
         opened.fill()
+        opened.write(KEYS[2], 50_000)
         opened.store.close()
         calls: list[Callable[[], object]] = [
             opened.content,
             opened.committed,
+            lambda: opened.write(KEYS[0], 60_000),
             lambda: opened.write(KEYS[0], 30),
             lambda: opened.erase(KEYS[0], 30),
         ]

@@ -31,6 +31,9 @@ _MALFORMED_READS: dict[str, Callable[[Any], object]] = {
     "find without key": lambda store: store.find_sessions(None),
     "find of a text key": lambda store: store.find_sessions("k"),
     "find from a negative time": lambda store: store.find_sessions(b"k", -1),
+    "find from a negative time to another": lambda store: store.find_sessions(b"k", -1, 9),
+    "find up to a negative time": lambda store: store.find_sessions(b"k", 0, -1),
+    "find from a time beyond int64": lambda store: store.find_sessions(b"k", HIGHEST_MS + 1, 9),
     "find to a time beyond int64": lambda store: store.find_sessions(b"k", 0, HIGHEST_MS + 1),
     "find all from a float": lambda store: store.find_all_sessions(1.0),
     "find all of text keys": lambda store: store.find_all_sessions(first_key="a"),
@@ -93,9 +96,11 @@ class SessionReadTests(SessionStoreFixtures):
             bounds = earliest_end_ms, latest_start_ms
             found = _shape(filled.find_all_sessions(*bounds, reverse=reverse))
             of_b = _shape(filled.find_sessions(b"b", *bounds, reverse=reverse))
+            again = _shape(filled.find_sessions(b"b", *bounds, reverse=not reverse))
 
             assert found == (expected[::-1] if reverse else expected)
             assert of_b == [session for session in found if session[0] == b"b"]
+            assert again == of_b[::-1]
 
     @pytest.mark.spec("SES-12", "SES-13")
     @for_each("reverse", [False, True])
@@ -180,10 +185,12 @@ class SessionReadTests(SessionStoreFixtures):
     def test_malformed_reads_are_refused(
         self, filled: Store, read: Callable[[Any], object], isolation: Isolation | None
     ) -> None:
-        """At the call, and not at the first step."""
+        """At the call, and not at the first step; also of a key whose sessions were just found."""
         reader = filled if isolation is None else filled.read_only(isolation)
-        with pytest.raises((InvalidTypeError, InvalidArgumentError)):
-            read(reader)
+        for _ in range(2):
+            with pytest.raises((InvalidTypeError, InvalidArgumentError)):
+                read(reader)
+            assert list(reader.find_sessions(b"k")) == []
 
     @pytest.mark.spec("SES-14", "ROF-4")
     def test_iterators_are_frozen_at_the_call(self, filled: Store) -> None:
