@@ -145,3 +145,53 @@ def test_a_session_at_the_horizon_is_found_again() -> None:
         store.put(b"x", 0, latest_ms, b"v")
         for _ in range(2):
             assert [found.end_ms for found in store.find_sessions(b"k")] == expected
+
+
+@pytest.mark.spec("SES-7", "SES-10")
+def test_who_merges_events_searches_a_session_without_the_engine() -> None:
+    """From the first search of a key on: what is put of it follows, and what is removed.
+
+    In every way that a search before a put is made; else each event costs a scan.
+    """
+    with load_backend("memory").open("unused") as engine:
+        watched = FaultyEngine(KeptOpen(engine))
+        store: Any = open_on_engine(watched, SESSION, durability=Durability.PROCESS_CRASH)
+        store.put(b"k", 0, 0, b"v")
+        store.commit({})
+        assert list(store.find_sessions(b"k", None, None)) == [(b"k", 0, 0, b"v")]
+        watched.plan(None)
+        for end_ms in range(1, 40):
+            for bounds in ((end_ms - 1, end_ms + 1), (None, end_ms + 1), (end_ms - 1, None)):
+                found = list(store.find_sessions(b"k", *bounds))
+                assert found == [(b"k", 0, end_ms - 1, b"v")]
+            assert store.fetch_session(b"k", 0, end_ms - 1) == b"v"
+            assert store.fetch_session(b"k", 1, end_ms - 1 or 1) is None
+            store.remove(b"k", 0, end_ms - 1)
+            store.put(b"k", 0, end_ms, b"v")
+            if end_ms % 7 == 0:
+                store.commit({})
+        assert watched.calls["scan"] == watched.calls["get"] == 0
+        store.put(b"k", 35, 40, b"w")
+        both = [(b"k", 0, 39, b"v"), (b"k", 35, 40, b"w")]
+        for bounds in ((30, 40), (None, 40), (30, None)):
+            assert list(store.find_sessions(b"k", *bounds)) == both
+            assert list(store.find_sessions(b"k", *bounds, reverse=True)) == both[::-1]
+
+
+@pytest.mark.spec("SES-9")
+def test_a_search_tells_of_what_ends_with_its_bound_too() -> None:
+    """Of what ends before, the engine has to be asked; also when it was searched in vain."""
+    with load_backend("memory").open("unused") as engine:
+        watched = FaultyEngine(KeptOpen(engine))
+        store: Any = open_on_engine(watched, SESSION, durability=Durability.PROCESS_CRASH)
+        store.put(b"k", 0, 3, b"v")
+        for bound_ms, start_ms, expected in ((3, 0, b"v"), (4, 1, None)):
+            store._cache.forget()
+            watched.plan(None)
+            for _ in range(3):
+                list(store.find_sessions(b"k", bound_ms))
+            assert watched.calls["scan"] == 1
+            assert store.fetch_session(b"k", start_ms, bound_ms) == expected
+            assert watched.calls["get"] == 0
+            store.fetch_session(b"k", 0, bound_ms - 2)
+            assert watched.calls["get"] == 1
