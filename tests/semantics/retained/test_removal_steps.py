@@ -149,7 +149,7 @@ def test_the_stored_progress_is_as_long_as_it_must_be(engine: Engine) -> None:
         assert (found.floor_ms, found.owed) == (0, 0)
 
 
-@pytest.mark.spec("LAY-5", "LAY-21")
+@pytest.mark.spec("LAY-21")
 def test_a_progress_that_is_cut_off_is_damage(engine: Engine) -> None:
     """In its first numbers, or in those that follow where there are groups."""
     for row in (bytes(15), bytes(16), bytes(27)):

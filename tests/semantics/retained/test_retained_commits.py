@@ -100,7 +100,7 @@ def test_a_session_beside_columns_is_not_in_their_group(engine: Engine) -> None:
 
 
 @KINDS
-@pytest.mark.spec("COM-7", "COM-9", "WIN-16", "SES-16")
+@pytest.mark.spec("COM-7", "COM-9")
 def test_a_commit_that_never_reached_the_engine_moves_nothing(
     engine: Engine, specification: Any
 ) -> None:
@@ -273,7 +273,7 @@ def test_content_of_large_values_comes_in_smaller_chunks(engine: Engine) -> None
     assert [len(chunk.keys) for chunk in store.committed_content().changes] == [64, 32, 64, 104]
 
 
-@pytest.mark.spec("WIN-16", "COM-43")
+@pytest.mark.spec("WIN-21", "COM-43")
 def test_a_duplicate_is_not_put_in_place_of_one_that_is_found_later(engine: Engine) -> None:
     """A copy committed windows past its writes; the engine had them, and could not be asked.
 

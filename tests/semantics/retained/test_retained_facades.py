@@ -70,7 +70,7 @@ READS: list[Callable[[Any], list[Any]]] = [
 ]
 
 
-@pytest.mark.spec("ROF-8", "COM-24")
+@pytest.mark.spec("ROF-8")
 def test_a_commit_between_two_looks_hides_nothing(engine: Watched, store: Any) -> None:
     """The pending sessions were copied, and are committed when the engine is asked: once more."""
     view = store.read_only("read_uncommitted")

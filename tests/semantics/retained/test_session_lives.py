@@ -344,7 +344,7 @@ class Life:
 @pytest.mark.spec(
     "SES-2", "SES-3", "SES-5", "SES-6", "SES-8", "SES-9", "SES-10", "SES-11", "SES-12"
 )
-@pytest.mark.spec("SES-13", "SES-23", "COM-16", "COM-17", "COM-34", "ROF-8", "MET-1")
+@pytest.mark.spec("SES-13", "SES-23", "COM-16", "COM-17", "COM-34", "ROF-8", "MET-6", "MET-12")
 def test_a_life_of_sessions_is_that_of_the_model() -> None:
     """Sixteen lives, some of which end with time itself."""
     for number in range(LIVES):
