@@ -195,8 +195,10 @@ class Life:
 
     def fail(self) -> None:
         """Have a commit fail before the engine has it, or after."""
-        if not any(self.model.is_visible(end_ms) for _, end_ms, _ in self.pending):
-            return  # a commit that brings nothing
+        value = b"%d" % self.draw.getrandbits(60)  # else the engine may have all of it already
+        assert self.store.put(b"failed", self.now, self.now, value)
+        assert self.model_put(b"failed", self.now, self.now, value)
+        self.puts += 1
         moment = self.draw.choice(list(Moment))
         self.faulty.plan(Fault(call="apply", at=1, moment=moment))
         with pytest.raises(StateStoreError):
@@ -205,6 +207,8 @@ class Life:
         if moment is Moment.AFTER:
             self.committed = copy.deepcopy(self.model)
             self.ended()
+            self.reads()
+            self.store.commit({})  # else the next rollback says once that this one is there
         elif self.draw.random() < 0.5:
             self.roll_back()
 
