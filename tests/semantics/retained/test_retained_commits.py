@@ -16,7 +16,7 @@ from statestores.semantics.retained.name_groups import is_group, unpack_names
 from statestores.semantics.retained.progress import RetainedProgress, read_retained_progress
 from statestores.semantics.rows.content_chunks import CHUNK_ROWS, FIRST_CHUNK_ROWS
 from statestores.semantics.rows.layout import DATA, FORMAT_ROW, HISTORY, PROGRESS_ROW
-from statestores.spi import Durability, Engine, Session, Window
+from statestores.spi import Changes, Durability, Engine, Session, Window
 from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, KeptOpen, Moment
 
 RETENTION_MS = 640
@@ -312,3 +312,30 @@ def test_what_is_too_late_for_a_closed_store_is_no_late_record(
         with pytest.raises(StoreClosedError):
             put(store, key, 9)
     assert store._dropped == 0
+
+
+@KINDS
+@pytest.mark.spec("COM-7", "COM-18", "WIN-21")
+def test_the_same_writes_are_the_same_changes_after_a_rollback(
+    engine: Engine, specification: Any
+) -> None:
+    """Their numbers too: whoever processes records anew has them replace themselves (WIN-21).
+
+    And those of a store that was emptied are those of a new one.
+    """
+
+    def changes() -> Changes:
+        for number in range(3):
+            put(store, b"k", 10 + number)
+        found: Changes = store.pending_changes()
+        return found
+
+    store, _ = opened(engine, specification)
+    of_a_new_one = changes()
+    store.commit({})
+    before = changes()
+    store.rollback()
+
+    assert changes() == before
+    store.truncate()
+    assert changes() == of_a_new_one
