@@ -7,11 +7,14 @@ from uuid import uuid4
 
 from statestores.errors import TopologyMismatchError
 from statestores.files.durable_json import ROOT_FILE, check_format, read_fields, write_json
-from statestores.processing.topology import Graph, check_upgrade, describe
+from statestores.processing.topology import Graph, check_fits, describe
 from statestores.topology_note import description_in
 
 INSTANCE_FILE = "instance.json"
 """The file's name."""
+
+BEGIN_ANEW = "give the topology another name to begin anew"
+"""What to do about changelogs that a topology does not fit: nothing resets them."""
 
 _FORMAT = 1
 
@@ -52,7 +55,7 @@ def claim(directory: Path, graph: Graph) -> Identity:
                 f"{graph.name!r} is to run; give each instance of each topology a directory of its "
                 "own"
             )
-        check_upgrade(before, description)
+        check_fits(before, description, f"the state in {str(directory)!r}", BEGIN_ANEW)
         instance = fields.text("instance")
         if before == description:
             return Identity(instance)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +19,7 @@ from statestores.kafka.internal_topics import (
 from statestores.kafka.run_arguments import ChangelogFormat
 from statestores.kafka.tasks.topic_limits import TopicLimits, largest_batch
 from statestores.partitioning import Partitioner, partitioner_by_name
-from statestores.processing.topology import Graph, SubTopology
+from statestores.processing.topology import Description, Graph, SubTopology, describe
 from statestores.spi import TopicPartition
 from statestores.tasks.task_id import TaskId
 
@@ -53,6 +54,11 @@ class Plan:
     def application(self) -> str:
         """The name of the group, and the first part of the names of internal topics."""
         return self.graph.name
+
+    @cached_property
+    def description(self) -> Description:
+        """What of the topology outlives a process."""
+        return describe(self.graph)
 
     @property
     def parts(self) -> Sequence[SubTopology]:

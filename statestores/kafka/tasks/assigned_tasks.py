@@ -101,6 +101,7 @@ class AssignedTasks:
                 stores,
                 TaskWriter(self._writer, self._plan.written(part), key.partition),
                 restore.next_offsets,
+                description=self._plan.description,
                 wall_ms=self._clock_ms(),
                 errors=self._plan.graph.errors,
                 max_task_idle_ms=self._plan.graph.max_task_idle_ms,

@@ -9,6 +9,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from statestores.kafka.messages import offset_of, record_of
+from statestores.kafka.tasks.noted_topology import NotedTopology
 from statestores.kafka.tasks.task_stores import TaskStores
 from statestores.kafka.tasks.task_writer import TaskWriter
 from statestores.kafka.tasks.waiting_bytes import WaitingBytes
@@ -16,6 +17,7 @@ from statestores.kafka.tasks.waiting_records import waiting_records
 from statestores.processing.error_policy import ErrorPolicy
 from statestores.processing.runtime import TaskCounts, TaskRuntime
 from statestores.processing.runtime.task_meter import TaskMeter
+from statestores.processing.topology import Description
 from statestores.spi import Position, TopicPartition
 from statestores.spi.closing import Closing
 
@@ -29,6 +31,7 @@ class KafkaTask(Closing):
         writer: TaskWriter,
         next_offsets: Mapping[TopicPartition, int],
         *,
+        description: Description,
         wall_ms: int,
         errors: ErrorPolicy,
         max_task_idle_ms: int,
@@ -37,9 +40,14 @@ class KafkaTask(Closing):
         least_run_rows: int,
         cache_max_bytes: int,
     ) -> None:
-        """Go on at *next_offsets* over restored *stores*, which the task owns from here on."""
+        """Go on at *next_offsets* over restored *stores*, which the task owns from here on.
+
+        Raises:
+            TopologyMismatchError: They are not of the topology of *description* (KFK-53).
+        """
         self.stores = stores
         self.part = stores.part
+        self._topology = NotedTopology(stores.own, description)
         self.processed = dict(next_offsets)
         """The next offset of each partition after what was processed."""
         self.accepted = dict(next_offsets)
@@ -159,6 +167,8 @@ class KafkaTask(Closing):
             ProcessingError: The task has failed before.
         """
         self._position = self.runtime.prepare_commit()
+        if self.stores.has_pending_writes:
+            self._topology.write()
         return dict(self.processed)
 
     def append_changes(self) -> Iterator[None]:
@@ -181,6 +191,7 @@ class KafkaTask(Closing):
             StateStoreError: One of them failed; the task is to be opened again.
         """
         self.stores.commit(self._position, self._writer.markers)
+        self._topology.has_committed()
         self.runtime.committed()
         self.committed = dict(self.processed)
         self.uncommitted = 0

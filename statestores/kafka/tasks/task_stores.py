@@ -310,6 +310,11 @@ class TaskStores(Closing):
             self.close()
             raise
 
+    @property
+    def own(self) -> LoggedStore:
+        """The task's own store, with its times and timers."""
+        return self.logged[self.part.task_store.name]
+
     def for_processors(self) -> dict[str, Any]:
         """Return the stores as the runtime gets them."""
         return {
@@ -331,9 +336,9 @@ class TaskStores(Closing):
         """
         for logged in self.logged.values():
             logged.appended, logged.written = None, 0
-        own = self.part.task_store.name
+        own = self.own
         effects_first = reversed(self.logged.values())
-        for logged in sorted(effects_first, key=lambda each: each.store.name == own):
+        for logged in sorted(effects_first, key=lambda each: each is own):
             rows = list(logged.records(position, now_ms))
             if rows:
                 yield logged, rows

@@ -185,14 +185,23 @@ def check_upgrade(before: Description, after: Description) -> None:
     Raises:
         TopologyMismatchError: Something would be left behind; the message lists it all.
     """
+    check_fits(before, after, "the state that is here", "reset the state first")
+
+
+def check_fits(before: Description, after: Description, what: str, begin_anew: str) -> None:
+    """Do what `check_upgrade` does; the message says *what* does not fit, and how to *begin anew*.
+
+    Raises:
+        TopologyMismatchError: Something would be left behind; the message lists it all.
+    """
     found = differences(before, after)
     if found:
-        advice = "Give the steps their old names with name=..., or reset the state first"
+        advice = f"Give the steps their old names with name=..., or {begin_anew}"
         if any(name not in after["stores"] for name in before["stores"]):
             advice += (
                 "; a store of a base class of a processor, whose attribute a subclass overrides, "
                 "stays if the subclass has it by another attribute, as in `kept_before = Base.kept`"
             )
         raise TopologyMismatchError(
-            f"the topology does not fit the state that is here: {'; '.join(found)}. {advice}"
+            f"the topology does not fit {what}: {'; '.join(found)}. {advice}"
         )
