@@ -293,10 +293,11 @@ class KafkaRunner:
             restorer,
             tables,
             instance=instance,
+            stopping=self._stopping,
         )
         self._stay = stay
         try:
-            stay.run(self._stopping, lambda: self._is_paused, self._committed)
+            stay.run(lambda: self._is_paused, self._committed)
         except TooManyAbortsError:
             check_topics_are_there(plan, cluster)  # the client does not say which one is not
             raise

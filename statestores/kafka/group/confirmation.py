@@ -11,9 +11,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from statestores.errors import InstanceFencedError
-from statestores.kafka.broker_errors import broker_error, error_of
-from statestores.kafka.cluster import PATIENCE_SECONDS, may_pass
+from statestores.kafka.broker_errors import StoppedWaitingError, broker_error, error_of
+from statestores.kafka.cluster import PATIENCE_SECONDS, REQUEST_SECONDS, may_pass
 from statestores.spi import TopicPartition
+from statestores.stopping import StopRequest
 
 _BELIEVED_SECONDS = 1.0
 """How long an answer holds: less than any group waits for a member that it does not hear."""
@@ -32,9 +33,16 @@ _UNSETTLED = frozenset({KafkaError.ILLEGAL_GENERATION, KafkaError.STALE_MEMBER_E
 class Confirmation:
     """What the group has last said of this member. One thread uses it."""
 
-    def __init__(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
-        """Nothing is known yet; a group that does not answer is asked for *patience_seconds*."""
+    def __init__(
+        self, patience_seconds: float = PATIENCE_SECONDS, stopping: StopRequest | None = None
+    ) -> None:
+        """Nothing is known yet.
+
+        A group that does not answer is asked for *patience_seconds*; once it is *stopping*, for ten
+        more at most.
+        """
         self._patience_seconds = patience_seconds
+        self._stopping = stopping or StopRequest()
         self._until = 0.0
 
     def commit(
@@ -63,10 +71,16 @@ class Confirmation:
 
         Raises:
             InstanceFencedError: The group has given up this member.
+            StoppedWaitingError: It does not answer, and the instance is stopped.
             BrokerError: It refuses, or does not answer.
         """
         deadline = time.monotonic() + self._patience_seconds
+        is_stopped = False
         while time.monotonic() >= self._until:
+            if self._stopping.is_set() and not is_stopped:
+                is_stopped = True
+                _see_brokers(committed, consumer)
+                deadline = min(deadline, time.monotonic() + REQUEST_SECONDS)
             failure = self.commit(committed, consumer)
             if failure is None:
                 return
@@ -78,8 +92,23 @@ class Confirmation:
                 if is_over:
                     raise _given_up(failure) from failure
             elif is_over or not may_pass(error):
-                raise broker_error("ask the group for this member", failure) from failure
+                refused = broker_error("ask the group for this member", failure)
+                if is_stopped and may_pass(error):
+                    raise StoppedWaitingError(str(refused)) from failure
+                raise refused from failure
             time.sleep(_PAUSE_SECONDS)
+
+
+def _see_brokers(committed: Mapping[TopicPartition, int], consumer: Consumer) -> None:
+    """Find out whether any broker answers: a commit waits for its own one as long as a session.
+
+    Raises:
+        StoppedWaitingError: None does.
+    """
+    try:
+        consumer.list_topics(next(iter(committed)).topic, timeout=REQUEST_SECONDS)
+    except KafkaException as error:
+        raise StoppedWaitingError(str(broker_error("reach the brokers", error))) from error
 
 
 def _commit(offsets: Mapping[TopicPartition, int], consumer: Consumer) -> KafkaException | None:

@@ -64,20 +64,22 @@ class Stay:
         tables: GlobalTables,
         *,
         instance: str,
+        stopping: StopRequest,
     ) -> None:
-        """Join the group, as *instance*.
+        """Join the group, as *instance*, until it is *stopping*.
 
         Raises:
             InvalidOptionError: A client refuses its settings.
             BrokerError: The cluster does not answer, or allows no transactions.
         """
         self._plan, self._cluster, self._options, self._tables = plan, cluster, options, tables
+        self._stopping = stopping
         self.lag: Mapping[TopicPartition, int] = MappingProxyType({})
         """See `KafkaProgress.lag`."""
         self._writer: Writer = (
             TransactionalWriter(settings, f"{plan.application}-{instance}", plan.largest_batch)
             if options.guarantee == "exactly_once"
-            else PlainWriter(settings, plan.largest_batch)
+            else PlainWriter(settings, plan.largest_batch, stopping)
         )
         try:
             self.tasks = AssignedTasks(
@@ -120,7 +122,6 @@ class Stay:
 
     def run(
         self,
-        stopping: StopRequest,
         is_paused: Callable[[], bool],
         committed: Callable[[], object],
     ) -> None:
@@ -131,7 +132,7 @@ class Stay:
             StateStoreError: See `KafkaRunner.run`.
         """
         try:
-            self._work(stopping, is_paused, committed)
+            self._work(is_paused, committed)
             self.membership.leave(self._options.clock_ms())
         except BaseException:
             self.membership.abandon()
@@ -142,7 +143,6 @@ class Stay:
 
     def _work(
         self,
-        stopping: StopRequest,
         is_paused: Callable[[], bool],
         committed: Callable[[], object],
     ) -> None:
@@ -150,7 +150,7 @@ class Stay:
         due = time.monotonic() + options.commit_seconds
         purge_due = time.monotonic() + _PURGE_SECONDS
         wait_seconds = 0.0
-        while not stopping.is_set():
+        while not self._stopping.is_set():
             if is_paused() is not membership.is_paused:
                 (membership.resume if membership.is_paused else membership.pause)()
             has_come = membership.poll(wait_seconds)

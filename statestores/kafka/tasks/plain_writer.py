@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from statestores.errors import BrokerError
-from statestores.kafka.broker_errors import broker_error
+from statestores.kafka.broker_errors import StoppedWaitingError, broker_error
 from statestores.kafka.client_settings import CLIENT_LOGGER, ClientSettings
 from statestores.kafka.cluster import PATIENCE_SECONDS, REQUEST_SECONDS
 from statestores.kafka.group.confirmation import Confirmation
 from statestores.kafka.writer import Producing
 from statestores.processing.record import Headers
 from statestores.spi import TopicPartition
+from statestores.stopping import StopRequest
 
 
 class PlainWriter(Producing):
@@ -25,8 +26,13 @@ class PlainWriter(Producing):
     markers = 0
     is_atomic = False
 
-    def __init__(self, settings: ClientSettings, largest_batch: int | None = None) -> None:
-        """Make the producer.
+    def __init__(
+        self,
+        settings: ClientSettings,
+        largest_batch: int | None = None,
+        stopping: StopRequest | None = None,
+    ) -> None:
+        """Make the producer; with *stopping*, brokers that do not answer are not waited for.
 
         Raises:
             InvalidOptionError: The client refuses its settings.
@@ -34,7 +40,8 @@ class PlainWriter(Producing):
         super().__init__(settings.producer(None, largest_batch), settings.largest_bytes)
         # A broker whose machine is gone is noticed after the silence, and then asked anew.
         self._patience_seconds = PATIENCE_SECONDS + settings.silence_seconds
-        self._confirmation = Confirmation(self._patience_seconds)
+        self._stopping = stopping or StopRequest()
+        self._confirmation = Confirmation(self._patience_seconds, self._stopping)
 
     def write(
         self,
@@ -64,7 +71,12 @@ class PlainWriter(Producing):
     def end_step(self) -> None:
         """See `Writer.end_step`."""
         deadline = time.monotonic() + self._patience_seconds
-        while self._flushed():
+        while waiting := self._flushed():
+            if self._stopping.is_set():
+                raise StoppedWaitingError(
+                    f"the cluster has not taken {waiting} of the records of a commit, and the "
+                    "instance is stopped; the next run begins at the last commit"
+                )
             if time.monotonic() > deadline:
                 raise BrokerError(
                     "the cluster has not taken what was written within "
