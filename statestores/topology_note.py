@@ -99,10 +99,11 @@ def description_in(fields: Fields) -> Mapping[str, Any]:
     parts = described.inside("parts")
     for name in parts:
         parts.row(name)
-    if "homes" in described:  # earlier versions have neither these nor steps
-        homes = described.inside("homes")
-        for name in homes:
-            homes.text(name)
+    for field in ("homes", "keepers"):
+        if field in described:  # earlier versions have neither of them, nor steps
+            texts = described.inside(field)
+            for name in texts:
+                texts.text(name)
     if "steps" in described:
         steps = described.inside("steps")
         for name in steps:

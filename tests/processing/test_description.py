@@ -1,5 +1,6 @@
 """Topologies as descriptions: checks, names, printing, upgrades."""
 
+import json
 from typing import Any
 
 import pytest
@@ -301,6 +302,73 @@ def test_a_step_goes_on_from_rows_that_it_understands_alone(subtests: pytest.Sub
             for name, step in plain["steps"].items()
         }
         check_upgrade({**plain, "steps": fewer}, plain)
+
+
+def kept_by(step: str) -> dict[str, Any]:
+    """Return the description of a topology in which the store ``x`` is what *step* says."""
+    shop, rows = Topology("shop"), ss.KeyValue("x", key=ss.utf8, value=ss.int64)
+    topic = Topic("a", key=ss.utf8, value=ss.int64)
+    if step == "table":
+        shop.table(topic, rows)
+    elif step == "global":
+        shop.global_table(topic, rows)
+    elif step == "to_table":
+        shop.stream(topic).map_values(abs, value=ss.int64).to_table(rows)
+    elif step == "count":
+        shop.stream(topic).group_by_key().count(rows)
+    elif step == "join":
+        both = [
+            shop.table(each, ss.KeyValue(each.name, key=ss.utf8, value=ss.int64))
+            for each in (topic, Topic("b", key=ss.utf8, value=ss.int64))
+        ]
+        both[0].join(both[1], max, rows)
+    elif step == "changes":
+        table = shop.table(topic, ss.KeyValue("a", key=ss.utf8, value=ss.int64))
+        other = shop.table(
+            Topic("b", key=ss.utf8, value=ss.int64),
+            ss.KeyValue("b", key=ss.utf8, value=ss.int64),
+        )
+        table.join(other, max)
+        table.to_stream().group_by_key().count(rows)
+    else:
+        table = shop.table(topic, ss.KeyValue("a", key=ss.utf8, value=ss.int64))
+        if step == "filter":
+            table.filter(lambda record: record.value > 0, rows)
+        else:
+            table.map_values(abs, rows)
+    return json.loads(json.dumps(shop.description()))  # type: ignore[no-any-return]  # of JSON
+
+
+@pytest.mark.spec("PRC-108")
+@pytest.mark.parametrize(
+    ("earlier", "now", "says"),
+    [
+        ("table", "count", "the store 'x' has rows of 'table' and would go on with those of"),
+        ("to_table", "count", "rows of 'table' and would go on with those of 'count'"),
+        ("count", "table", "rows of 'count' and would go on with those of 'table'"),
+        ("table", "filter", "rows of 'table' and would go on with those of 'filter'"),
+        ("table", "map", "rows of 'table' and would go on with those of 'map_values'"),
+        ("filter", "map", "rows of 'filter' and would go on with those of 'map_values'"),
+        ("join", "changes", "rows of 'keep' and would go on with those of 'count'"),
+        ("table", "global", "rows of 'table' and would go on with those of 'global table'"),
+        ("global", "table", "rows of 'global table' and would go on with those of 'table'"),
+    ],
+)
+def test_rows_of_one_kind_of_step_are_not_those_of_another(
+    earlier: str, now: str, says: str
+) -> None:
+    """A store was compared by its types, and a step by its own name where it had been there.
+
+    So a count was a new step where a table had been, and went on from the table's rows: the second
+    record of a key whose row had been 5 made it 6. A table that was filtered now had the rows that
+    nobody had filtered, and a table had counts in it.
+    """
+    with pytest.raises(TopologyMismatchError, match=says):
+        check_upgrade(kept_by(earlier), kept_by(now))
+    check_upgrade(kept_by("table"), kept_by("to_table"))
+    check_upgrade(kept_by(now), kept_by(now))
+    unnoted = {name: each for name, each in kept_by(earlier).items() if name != "keepers"}
+    check_upgrade(unnoted, kept_by(earlier))
 
 
 @pytest.mark.spec("PRC-27")

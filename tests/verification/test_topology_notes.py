@@ -114,6 +114,7 @@ def _symptoms(state: Path) -> list[dict[str, Any]]:
         (("topology", "stores", "sums", "value"), 3),
         (("topology", "parts"), {"a": 7}),
         (("topology", "homes"), []),
+        (("topology", "keepers"), []),
         (("topology", "steps"), []),
         (("groups",), []),
         (("state",), 7),

@@ -45,6 +45,7 @@ def describe(graph: Graph) -> Description:
             for store in part.stores
             if store != part.task_store
         },
+        "keepers": dict(_keepers(graph)),
         "steps": {
             node.name: {
                 "kind": node.kind,
@@ -59,6 +60,20 @@ def describe(graph: Graph) -> Description:
             if node.form is not None or node.follows_rows or node.waiting is not None
         },
     }
+
+
+def _keepers(graph: Graph) -> Iterator[tuple[str, str]]:
+    """Yield each store of rows with the kind of step that writes it: what it is, in a word.
+
+    A processor may have anything in its stores, and says nothing about it.
+    """
+    for part in graph.sub_topologies:
+        for node in part.nodes:
+            for store in node.stores:
+                if store.name not in node.own_keys and (
+                    node.name == store.name or node.kind == "keep"
+                ):
+                    yield store.name, f"global {node.kind}" if part.is_global else node.kind
 
 
 def _is_of_rows(node: Node) -> bool:
@@ -111,7 +126,12 @@ def differences(before: Description, after: Description) -> list[str]:
                 found.append(f"the part {name!r} read {_listed(old)} and now reads {_listed(new)}")
             elif new != old and not _evolved(old, new):
                 found.append(f"the {word} {name!r} was {old!r} and is now {new!r}")
-    return [*found, *_moved(before, after), *_other_meanings(before, after)]
+    return [
+        *found,
+        *_moved(before, after),
+        *_other_keepers(before, after),
+        *_other_meanings(before, after),
+    ]
 
 
 def _moved(before: Description, after: Description) -> Iterator[str]:
@@ -120,6 +140,20 @@ def _moved(before: Description, after: Description) -> Iterator[str]:
         new = after["homes"].get(store, old)
         if new != old:
             yield f"the store {store!r} belonged to the part {old!r} and now belongs to {new!r}"
+
+
+def _other_keepers(before: Description, after: Description) -> Iterator[str]:
+    """Say which stores have rows of a step of another kind than would keep them now (PRC-108)."""
+    for store, old in before.get("keepers", {}).items():  # of an earlier version
+        new = after["keepers"].get(store, old)
+        if new != old and not _is_compared(store, before, after):
+            yield f"the store {store!r} has rows of {old!r} and would go on with those of {new!r}"
+
+
+def _is_compared(step: str, before: Description, after: Description) -> bool:
+    """Whether `_other_meanings` looks at the kind of a step that both have."""
+    kept = after["steps"].get(step)
+    return step in before["steps"] and kept is not None and kept["form"] is not None
 
 
 def _other_meanings(before: Description, after: Description) -> Iterator[str]:

@@ -129,6 +129,24 @@ def test_a_run_goes_on_where_the_one_before_has_ended(tmp_path: Path) -> None:
     assert [value for key, value in _read(tmp_path) if key == "b"] == [1, 2, 3]
 
 
+@pytest.mark.spec("PRC-52", "PRC-108")
+def test_a_count_does_not_go_on_from_a_table(tmp_path: Path) -> None:
+    """It did, since both keep numbers under one name: a row of 5 was a count of 6 then."""
+    numbers = Topic("numbers", key=ss.utf8, value=ss.int64)
+    kept = ss.KeyValue("kept", key=ss.utf8, value=ss.int64)
+    table, count = Topology("numbers"), Topology("numbers")
+    table.table(numbers, kept)
+    count.stream(numbers).group_by_key().count(kept).to(OUT)
+    with LocalTopics(tmp_path / "topics") as topics:
+        topics.topic(numbers).append([Record("a", 5, 1)])
+    _run(table, tmp_path)
+    with LocalTopics(tmp_path / "topics") as topics:
+        topics.topic(numbers).append([Record("a", 5, 2)])
+
+    with pytest.raises(TopologyMismatchError, match="'kept' has rows of 'table'"):
+        _run(count, tmp_path)
+
+
 @pytest.mark.spec("PRC-54", "PRC-51")
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_threads_share_the_tasks_and_change_no_result(tmp_path: Path, threads: int) -> None:
