@@ -51,6 +51,9 @@ class Drawing:
     may_fail: bool
     """Whether functions may fail: the policy goes on, or is to stop."""
 
+    prefix: str = ""
+    """What the names of its topics begin with, where those of several topologies lie together."""
+
     sources: list[Source] = field(default_factory=list)
     stores: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
@@ -124,6 +127,6 @@ class Drawing:
         if self.may_fail and drawn.random() < 0.15:
             value = drawn.choice([ss.int64, ss.utf8, ss.json])
         name = self.name("out")
-        steps.to(Topic(name, key=key, value=value))
+        steps.to(Topic(self.prefix + name, key=key, value=value))
         self.outputs.append(name)
         self.say(flow, f"to({name}, {key!r}, {value!r})")

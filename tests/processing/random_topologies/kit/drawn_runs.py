@@ -13,7 +13,9 @@ from drawn_records import drawn_records
 from drawn_topology import LETTERS, drawn_topology
 
 from statestores.errors import ProcessingError
+from statestores.processing import RawRecord
 from statestores.processing.testing.driver import TestDriver
+from statestores.processing.topology import Graph
 
 NEVER = 1 << 60
 Written = tuple[Any, ...]
@@ -85,13 +87,13 @@ def _run(
                 if drawn.random() < 0.06:
                     driver.commit()
                     if where is not None and drawn.random() < 0.5:
-                        _gather(driver, drawing, found)
+                        gather(driver, drawing, found)
                         driver.close()
                         driver = begin()
             driver.settle()
             driver.commit()
-            _gather(driver, drawing, found)
-            found.stores = dict(_contents(driver, drawing.stores))
+            gather(driver, drawing, found)
+            found.stores = dict(contents(driver, drawing.stores))
         except ProcessingError as error:
             found.error = str(error)
         finally:
@@ -99,26 +101,40 @@ def _run(
     return drawing, found
 
 
-def _gather(driver: TestDriver, drawing: Drawing, found: Found) -> None:
+def gather(driver: TestDriver, drawing: Drawing, found: Found) -> None:
     """Add what *driver* has written and dropped."""
     for counts in driver.counts:
         found.dropped.update(counts.dropped)
-    letters = [topic.name for topic in driver.graph.errors.dead_letter_topics]
-    for topic in (*drawing.outputs, *letters):
-        for record in driver.topic(topic).read_bytes():
-            headers = tuple(each for each in record.headers if not each[0].endswith("stacktrace"))
-            found.written[topic].append((record.key, record.value, record.time_ms, headers))
+    for topic in written_topics(drawing, driver.graph):
+        records = driver.topic(drawing.prefix + topic).read_bytes()
+        found.written[topic] += map(as_written, records)
 
 
-def _contents(driver: TestDriver, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+def written_topics(drawing: Drawing, graph: Graph) -> list[str]:
+    """Return the topics that the topology writes, those of dead letters too, without prefix."""
+    letters = [topic.name for topic in graph.errors.dead_letter_topics]
+    return [*drawing.outputs, *(name.removeprefix(drawing.prefix) for name in letters)]
+
+
+def as_written(record: RawRecord) -> Written:
+    """Return what is compared of *record*."""
+    headers = tuple(each for each in record.headers if not each[0].endswith("stacktrace"))
+    return record.key, record.value, record.time_ms, headers
+
+
+def contents(driver: TestDriver, names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the rows of each store, with all that lies beside the values."""
     for task in driver._tasks:  # a driver shows stores as they were declared
         for name in names:
             if name in task.stores:
-                whole: Any = task.whole_stores[name]
-                content = getattr(whole, "store_of_bytes", whole).committed_content()
-                with closing(content.changes) as chunks:
-                    yield name, repr(list(chunks))
+                yield name, rows_of(task.whole_stores[name])
+
+
+def rows_of(store: Any) -> str:
+    """Return all rows of *store*."""
+    content = getattr(store, "store_of_bytes", store).committed_content()
+    with closing(content.changes) as chunks:
+        return repr(list(chunks))
 
 
 def differences(

@@ -11,17 +11,15 @@ from drawn_tables import TABLE_STEPS
 import statestores as ss
 from statestores.processing import DeadLetter, ErrorPolicy, Topic, Topology
 
-_DEAD = DeadLetter(Topic("dead"))
-_DEAD_TOO = DeadLetter(Topic("dead2"))
 LETTERS = ("dead", "dead2")
 """The topics of dead letters."""
 
 
-def drawn_topology(seed: int) -> Drawing:
-    """Return the topology of *seed*, written down anew."""
+def drawn_topology(seed: int, prefix: str = "") -> Drawing:
+    """Return the topology of *seed*, written down anew; its topics' names begin with *prefix*."""
     drawn = random.Random(seed)
-    policy, may_fail = _policy(drawn)
-    drawing = Drawing(drawn, Topology("drawn", errors=policy), may_fail)
+    policy, may_fail = _policy(drawn, prefix)
+    drawing = Drawing(drawn, Topology(f"{prefix}drawn", errors=policy), may_fail, prefix)
     drawing.said.append(f"errors={policy}")
     key = drawn.choice(["utf8", "utf8", "utf8", "int64"])
     for number in range(drawn.choice([1, 1, 1, 2, 2, 3])):
@@ -43,21 +41,22 @@ def drawn_topology(seed: int) -> Drawing:
     return drawing
 
 
-def _policy(drawn: random.Random) -> tuple[Any, bool]:
+def _policy(drawn: random.Random, prefix: str) -> tuple[Any, bool]:
     """Return an error policy, and whether something is to fail."""
+    dead, dead_too = (DeadLetter(Topic(prefix + name)) for name in LETTERS)
     mixed = ErrorPolicy(
-        decode=drawn.choice(["skip", _DEAD]),
-        process=drawn.choice(["fail", "skip", _DEAD]),
-        encode=drawn.choice(["fail", "skip", _DEAD_TOO]),
+        decode=drawn.choice(["skip", dead]),
+        process=drawn.choice(["fail", "skip", dead]),
+        encode=drawn.choice(["fail", "skip", dead_too]),
     )
-    policy: Any = drawn.choice(["skip", "skip", _DEAD, mixed, "fail", "fail"])
+    policy: Any = drawn.choice(["skip", "skip", dead, mixed, "fail", "fail"])
     return policy, policy != "fail"
 
 
 def _read(drawing: Drawing, source: Source) -> None:
     """Read *source* as a stream, which the first one is, or as a table of some kind."""
     drawn = drawing.random
-    topic = Topic(source.topic, key=SERDES[source.key], value=SERDES[source.value])
+    topic = Topic(drawing.prefix + source.topic, key=SERDES[source.key], value=SERDES[source.value])
     ways = ["stream", "stream", "table", "versioned", "global"]
     way = drawn.choice(ways) if source.topic != "in0" else "stream"
     drawing.said.append(f"{way} of {source}")
