@@ -77,7 +77,10 @@ class AnyContext(Protocol):
                 the wall.
 
         When several intervals have passed at once it is called once. It survives a crash: a
-        processor that asks for the same again in `open` goes on where the last commit was.
+        processor that asks for the same again in `open` goes on where the last commit was. A timer
+        is known by its clock, its interval and its place among those of its clock that the
+        processor asks for. So put new ones behind the others: one that stands where a cancelled one
+        was is cancelled.
 
         Raises:
             InvalidTypeError, InvalidArgumentError: An argument is none.
