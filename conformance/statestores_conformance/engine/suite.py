@@ -11,6 +11,7 @@ from statestores_conformance.engine.capabilities import (
 )
 from statestores_conformance.engine.disk.damage import EngineDamageTests
 from statestores_conformance.engine.disk.durable_batches import EngineDiskTests
+from statestores_conformance.engine.disk.killed_writes import EngineKilledWriteTests
 from statestores_conformance.engine.disk.large_batches import EngineLargeBatchTests
 from statestores_conformance.engine.disk.many_batches import EngineManyBatchesTests
 from statestores_conformance.engine.disk.shortages import EngineShortageTests
@@ -56,6 +57,7 @@ class EngineTests:
     TestManyRows = EngineManyRowsTests
     TestBatches = EngineBatchTests
     TestLargeBatches = EngineLargeBatchTests
+    TestKilledWrites = EngineKilledWriteTests
     TestManyBatches = EngineManyBatchesTests
     TestReopening = EngineReopeningTests
     TestSnapshots = EngineSnapshotTests

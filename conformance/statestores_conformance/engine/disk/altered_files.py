@@ -4,6 +4,7 @@ import random
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 _BLOCK = 4096
@@ -26,6 +27,23 @@ def bytes_of(directory: Path) -> dict[str, bytes]:
     """Return the files that *directory* holds."""
     files = (path for path in directory.rglob("*") if path.is_file())
     return {str(path.relative_to(directory)): path.read_bytes() for path in files}
+
+
+def appended_to(moments: Sequence[dict[str, bytes]]) -> list[str]:
+    """Return which files grew from each of *moments* to the next, and kept what was in them.
+
+    So does a log, whatever else an engine has.
+    """
+    return [
+        name
+        for name, data in sorted(moments[0].items())
+        if all(
+            name in after
+            and len(after[name]) > len(before[name])
+            and after[name].startswith(before[name])
+            for before, after in pairwise(moments)
+        )
+    ]
 
 
 def with_a_flipped_bit(

@@ -27,6 +27,7 @@ from statestores_conformance.engine.disk.altered_files import (
 from statestores_conformance.engine.disk.log_pages import LogPageTests
 from statestores_conformance.engine.disk.open_damage import OpenDamageTests
 from statestores_conformance.engine.disk.replaced_files import ReplacedFileTests
+from statestores_conformance.engine.disk.torn_logs import TornLogTests
 from statestores_conformance.intensity import seed, trials
 from statestores_conformance.promises import skip_unless_promised
 from statestores_conformance.subjects.engines import (
@@ -63,7 +64,7 @@ _LATER = {b"later still": b"v"}
 
 
 @pytest.mark.level("fault-proof")
-class EngineDamageTests(ReplacedFileTests, LogPageTests, OpenDamageTests):
+class EngineDamageTests(ReplacedFileTests, LogPageTests, OpenDamageTests, TornLogTests):
     """What an engine does with files that somebody else has changed."""
 
     @pytest.fixture
@@ -182,30 +183,6 @@ class EngineDamageTests(ReplacedFileTests, LogPageTests, OpenDamageTests):
 
         assert refused, "no damage was found at opening"
 
-    @pytest.mark.spec("ENG-32", "ENG-27")
-    def test_a_torn_tail_loses_whole_batches_or_is_refused(
-        self, engines: Engines, checking: Engine, open_engine: OpenEngine, tmp_path: Path
-    ) -> None:
-        """Copied while it was open and cut at the end, the log gives a prefix of the batches."""
-        states = fill(checking)
-        live = tmp_path / "live"
-        shutil.copytree(engines.path(), live)
-        checking.close()
-        log = max((path for path in live.rglob("*") if path.is_file()), key=_size)
-        for cut in (1, 7, 100, 1_000):
-            torn = tmp_path / f"torn-{cut}"
-            shutil.copytree(live, torn)
-            file = torn / log.relative_to(live)
-            data = file.read_bytes()
-            file.write_bytes(data[:-cut])
-            try:
-                with open_engine(torn) as opened:
-                    found = pairs_of(opened)
-            except StateStoreError:
-                continue
-
-            assert found in states, f"{cut} bytes were cut from {file.name}"
-
     @pytest.mark.level("crash-proof")
     @pytest.mark.spec("ENG-32", "ENG-36", "ENG-46")
     def test_a_copy_of_a_living_engine_opens_at_a_whole_batch(
@@ -319,7 +296,3 @@ def _is_refused_unchanged(damaged: Path, open_engine: OpenEngine) -> bool:
 
     assert [name for name in lost if "lock" not in name.lower()] == []
     return True
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size

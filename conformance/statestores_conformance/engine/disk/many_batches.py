@@ -51,6 +51,8 @@ class EngineManyBatchesTests(EngineFixtures):
         )
 
         assert reopened.get(keys[0]) == value
+        with open_engine(tmp_path / "left") as killed:
+            assert killed.get(keys[0]) == value
 
     @pytest.mark.level("crash-proof")
     @pytest.mark.spec("ENG-8", "ENG-18")
