@@ -186,6 +186,24 @@ def test_a_store_at_door_two_is_proved_by_its_function() -> None:
     assert steps[-1].finished == steps[-1].tests == report.tests
 
 
+@pytest.mark.spec("TTL-5", "TTL-6")
+def test_a_store_at_door_two_is_asked_about_its_time_to_live() -> None:
+    """A store with timestamps was opened with a clock, which the function need not take.
+
+    So each of its tests failed, and none about expiry was run at all.
+    """
+    asked = ["TKV-2", "TTL-4", "TTL-5", "TTL-6"]
+    sound, hasty = (
+        run_conformance(f"stamped_stores:{name}", requirements=asked, seed=1, children=1)
+        for name in ("open_store", "open_hasty_store")
+    )
+
+    assert sound.failures == ()
+    assert {"TKV-2", "TTL-5", "TTL-6"} <= {row.id for row in sound.with_status(Status.PROVED)}
+    assert "TTL-4" in {row.id for row in sound.with_status(Status.NOT_PROMISED)}
+    assert "TTL-6" in [row.id for row in hasty.with_status(Status.FAILED)]
+
+
 @pytest.mark.long
 def test_the_same_seed_finds_the_same_case() -> None:
     """A failure of a state machine can be had again from the seed in the report."""

@@ -14,7 +14,7 @@ import pytest
 from statestores.errors import FencedError, StoreLockedError
 from statestores_conformance.faults.crash import run_kills
 from statestores_conformance.intensity import seed, trials
-from statestores_conformance.subjects.openers import name_of, options_of
+from statestores_conformance.subjects.openers import StampedByFunction, name_of, options_of
 from statestores_conformance.subjects.store_fixtures import StoreFixtures
 from statestores_conformance.subjects.stores import CHANGELOG, KEYS, Stores, StoreUnderTest
 
@@ -84,6 +84,8 @@ class StoreCrashTests(StoreFixtures):
     def importable(self, persistent_stores: Stores) -> tuple[str, dict[str, Any]]:
         """Give the name of the function that opens the stores, and its options."""
         opener = persistent_stores.opener
+        if isinstance(opener, StampedByFunction):
+            opener = opener.func
         name = name_of(getattr(opener, "func", opener))
         assert name is not None, f"{opener!r} has no name by which another process finds it"
         return name, options_of(opener)

@@ -36,12 +36,15 @@ VARIABLE = "STATESTORES_CONFORMANCE_SUBJECT"
 
 KINDS: tuple[StoreSpecification[Any, Any], ...] = (
     KeyValue("probe"),
-    TimestampedKeyValue("probe"),
+    TimestampedKeyValue("probe", ttl_ms=1_000),
     Versioned("probe", history_retention_ms=0),
     Window("probe", retention_ms=1_000, window_size_ms=10),
     Session("probe", retention_ms=1_000),
 )
-"""A specification of each kind that a function at door two may open."""
+"""A specification of each kind that a function at door two may open.
+
+What has timestamps may expire: that is in the same chapter, and a store without it is not of the
+kind."""
 
 OpenStore: TypeAlias = Callable[..., StateStore]
 """A function from a directory and a specification to an open store; options are ``options=``."""

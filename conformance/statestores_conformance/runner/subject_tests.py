@@ -20,9 +20,13 @@ from statestores_conformance.runner.subject import (
 from statestores_conformance.stores.key_value.suite import KeyValueStoreTests
 from statestores_conformance.stores.retained.session import SessionStoreTests
 from statestores_conformance.stores.retained.window import WindowStoreTests
-from statestores_conformance.stores.timestamped.suite import TimestampedKeyValueStoreTests
+from statestores_conformance.stores.timestamped.suite import (
+    TimestampedKeyValueStoreTests,
+    TimeToLiveTests,
+)
 from statestores_conformance.stores.versioned.suite import VersionedStoreTests
 from statestores_conformance.subjects.engines import OpenEngine
+from statestores_conformance.subjects.openers import StampedByFunction
 
 _subject = load_subject(*requested())
 
@@ -36,12 +40,14 @@ class _EngineSuite(BackendTests):
         return _subject.open
 
 
+_STAMPED = "open_timestamped_store"
+
 _SUITES: dict[str, tuple[str, type, str]] = {
     "key-value": ("TestKeyValueStore", KeyValueStoreTests, "open_key_value_store"),
     "timestamped-key-value": (
         "TestTimestampedKeyValueStore",
         TimestampedKeyValueStoreTests,
-        "open_timestamped_store",
+        _STAMPED,
     ),
     "versioned": ("TestVersionedStore", VersionedStoreTests, "open_versioned_store"),
     "window": ("TestWindowStore", WindowStoreTests, "open_window_store"),
@@ -52,11 +58,16 @@ _SUITES: dict[str, tuple[str, type, str]] = {
 
 def _suite(name: str, tests: type, fixture: str, subject: StoreSubject) -> type:
     """Return a class of *tests* and kills whose *fixture* gives the function under test."""
+    opener: Any = subject.open
+    if fixture == _STAMPED:
+        opener = StampedByFunction(subject.open)
 
     def give(self: Any) -> Any:
-        return subject.open
+        return opener
 
-    parts = {fixture: pytest.fixture(name=fixture)(give), "TestCrashes": StoreCrashTests}
+    parts: dict[str, Any] = {fixture: pytest.fixture(name=fixture)(give)}
+    if tests is not TimeToLiveTests:  # its stores are of a kind that has been killed
+        parts["TestCrashes"] = StoreCrashTests
     return type(name, (tests,), parts)
 
 
@@ -68,3 +79,5 @@ else:
         if opens(_subject, _kind):
             _name, _tests, _fixture = _SUITES[_kind.kind]
             globals()[_name] = _suite(_name, _tests, _fixture, _subject)
+            if _tests is TimestampedKeyValueStoreTests:
+                TestTimeToLive = _suite("TestTimeToLive", TimeToLiveTests, _STAMPED, _subject)

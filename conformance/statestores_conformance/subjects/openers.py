@@ -15,6 +15,7 @@ from typing import Any
 from statestores.semantics import open_on_engine
 from statestores.semantics.expiry.wall_clock import Clock
 from statestores.spi import Durability
+from statestores_conformance.promises import skip_unless_promised
 from statestores_conformance.subjects.engines import OpenEngine, durability_of
 
 
@@ -36,6 +37,27 @@ class StoreOnEngine:
         return open_on_engine(
             engine, specification, durability=durability, clock=clock, read_cache_bytes=0
         )
+
+
+@dataclass(frozen=True, slots=True)
+class StampedByFunction:
+    """Opens timestamped stores by a function of door two, which need not take a clock."""
+
+    func: Callable[..., Any]
+    """The function: of a directory and a specification, and of a ``clock=`` if it takes one."""
+
+    def __call__(self, path: Path, specification: Any, clock: Clock | None = None) -> Any:
+        """Open the store; skip the running test if it has a clock and the function takes none."""
+        if clock is None:
+            return self.func(path, specification)
+        skip_unless_promised("a clock of one's own (clock=)", made=_takes_clock(self.func))
+        return self.func(path, specification, clock=clock)
+
+
+def _takes_clock(function: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(function).parameters
+    kinds = [each.kind for each in parameters.values()]
+    return "clock" in parameters or inspect.Parameter.VAR_KEYWORD in kinds
 
 
 def name_of(opener: Callable[..., Any]) -> str | None:
