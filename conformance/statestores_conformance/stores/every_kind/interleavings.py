@@ -109,7 +109,7 @@ class InterleavingTests(StoreFixtures):
         empty.write(KEYS[0], _NUMBERS[0])
         assert _everything(opened) == _everything(empty)
 
-    @pytest.mark.spec("VRS-11", "VRS-14", "WIN-8", "WIN-18", "SES-8", "SES-18")
+    @pytest.mark.spec("COM-24", "VRS-11", "VRS-14", "WIN-8", "WIN-18", "SES-8", "SES-18")
     def test_what_commits_remove_had_expired(self, stores: Stores) -> None:
         """While stream time moves on, and commits remove what it has left behind, and no more.
 

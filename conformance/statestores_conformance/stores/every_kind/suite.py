@@ -1,5 +1,7 @@
 """All tests that hold for every kind of store."""
 
+from typing import ClassVar
+
 import pytest
 
 from statestores_conformance.stores.every_kind.commit import (
@@ -23,6 +25,9 @@ from statestores_conformance.stores.every_kind.replay import (
 @pytest.mark.level("store")
 class AnyKindTests:
     """Everything that chapters 2 and 5 require of every store. A kind gives it ``stores``."""
+
+    kind_chapters: ClassVar[frozenset[str]]
+    """The chapters of the specification that are about the kind; see `citations`."""
 
     TestCommits = CommitTests
     TestFailedCommits = FailedCommitTests

@@ -34,6 +34,8 @@ class KeyValueStoreTests(AnyKindTests):
                 return lambda path, specification: RedisStore.open(path.name, specification)
     """
 
+    kind_chapters = frozenset({"KVS"})
+
     TestWrites = KeyValueWriteTests
     TestBulkWrites = KeyValueBulkTests
     TestManyRows = KeyValueManyTests

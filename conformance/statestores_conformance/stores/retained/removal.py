@@ -127,6 +127,8 @@ class _RemovalTests(EngineFixtures):
 class WindowRemovalTests(_RemovalTests):
     """How a window store removes what has expired."""
 
+    kind_chapters = frozenset({"WIN"})
+
     def open(self, engine: Engine) -> tuple[Any, Callable[[bytes, int], object]]:
         specification = Window("store", retention_ms=_RETENTION_MS, window_size_ms=10)
         store = open_on_engine(engine, specification, durability=durability_of(engine))
@@ -135,6 +137,8 @@ class WindowRemovalTests(_RemovalTests):
 
 class SessionRemovalTests(_RemovalTests):
     """How a session store removes what has expired."""
+
+    kind_chapters = frozenset({"SES"})
 
     def open(self, engine: Engine) -> tuple[Any, Callable[[bytes, int], object]]:
         specification = Session("store", retention_ms=_RETENTION_MS)

@@ -30,6 +30,8 @@ class SessionStoreTests(AnyKindTests):
     Give it one fixture, ``open_session_store``, as for `KeyValueStoreTests`.
     """
 
+    kind_chapters = frozenset({"SES"})
+
     TestPuts = SessionPutTests
     TestBulkPuts = SessionBulkTests
     TestSpecification = SessionSpecificationTests

@@ -32,6 +32,8 @@ class WindowStoreTests(AnyKindTests):
     Give it one fixture, ``open_window_store``, as for `KeyValueStoreTests`.
     """
 
+    kind_chapters = frozenset({"WIN"})
+
     TestPuts = WindowPutTests
     TestBulkPuts = WindowBulkTests
     TestSpecification = WindowSpecificationTests

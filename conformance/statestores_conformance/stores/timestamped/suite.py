@@ -54,6 +54,8 @@ class TimestampedKeyValueStoreTests(AnyKindTests):
                 return lambda path, specification, clock: RedisStore.open(path.name, specification)
     """
 
+    kind_chapters = frozenset({"KVS", "TKV", "TTL"})
+
     TestWrites = KeyValueWriteTests
     TestBulkWrites = TimestampedBulkTests
     TestManyRows = KeyValueManyTests
@@ -91,6 +93,8 @@ class TimestampedKeyValueStoreTests(AnyKindTests):
 
 class TimeToLiveTests:
     """Everything that chapter 15 requires of values that expire. The fixture is the same."""
+
+    kind_chapters = frozenset({"KVS", "TKV", "TTL"})
 
     TestReads = TimeToLiveReadTests
     TestWallClock = WallClockTests

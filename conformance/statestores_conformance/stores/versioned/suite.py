@@ -36,6 +36,8 @@ class VersionedStoreTests(AnyKindTests):
     Give it one fixture, ``open_versioned_store``, as for `KeyValueStoreTests`.
     """
 
+    kind_chapters = frozenset({"VRS"})
+
     TestPuts = VersionedPutTests
     TestStreamTime = VersionedStreamTimeTests
     TestBulkPuts = VersionedBulkTests
