@@ -9,6 +9,7 @@ from statestores_conformance.models.tests import VersionedModelTests
 from statestores_conformance.relations import Subject, VersionedKind
 from statestores_conformance.relations.suites import VersionedRelations
 from statestores_conformance.stores.every_kind.suite import AnyKindTests
+from statestores_conformance.stores.versioned.many import VersionedManyTests
 from statestores_conformance.stores.versioned.reads import (
     VersionedHistoryTests,
     VersionedPointReadTests,
@@ -44,6 +45,7 @@ class VersionedStoreTests(AnyKindTests):
     TestPointReads = VersionedPointReadTests
     TestHistory = VersionedHistoryTests
     TestScans = VersionedScanTests
+    TestManyVersions = VersionedManyTests
     TestIterators = VersionedIteratorTests
     TestReopening = VersionedReopeningTests
     TestReplayOfVersions = VersionedReplayTests
