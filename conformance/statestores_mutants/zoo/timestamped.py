@@ -5,6 +5,8 @@ from statestores.semantics.rows.progress import NO_STREAM_TIME
 from statestores.semantics.timestamped.content import pending_columns
 from statestores.semantics.timestamped.store import EngineTimestampedKeyValueStore
 from statestores.spi import Changes, TimestampedValue
+from statestores.spi.stores.store import Values
+from statestores.spi.values import as_list
 from statestores_mutants.registry import mutant
 
 Rows = dict[bytes, bytes | None]
@@ -100,3 +102,22 @@ class ValuesWithoutTimestampExpire(EngineTimestampedKeyValueStore):
         if found is None or found.timestamp_ms is not None:
             return found
         return None if self._expiry.horizon_ms(self._stream_time) >= 0 else found
+
+
+@mutant("TKV-4", "TKV-5")
+class HighestOfAColumnMovesStreamTime(EngineTimestampedKeyValueStore):
+    """The highest timestamp of a column moves stream time, be it that of a deletion.
+
+    Imitates a column that is looked at as a whole, where single puts look at their row.
+    """
+
+    def put_many(
+        self,
+        keys: Values[bytes],
+        values: Values[bytes | None],
+        timestamps_ms: Values[int | None] | None = None,
+    ) -> None:
+        times = None if timestamps_ms is None else as_list("timestamps_ms", timestamps_ms)
+        super().put_many(keys, values, times)
+        reached = [time_ms for time_ms in times or [] if time_ms is not None]
+        self._stream_time = max([self._stream_time, *reached])

@@ -81,3 +81,17 @@ class MergedValuesHaveTheTimeOfTheirRow(EngineTimestampedKeyValueStore):
             found = self.get(key)
             if found is not None and time_ms is not None:
                 self.put(key, found.value, time_ms)
+
+
+@mutant("TKV-8", "KVS-21")
+class FunctionsGetTheCommitted(EngineTimestampedKeyValueStore):
+    """The function of an update is given what was committed, whatever is pending.
+
+    Imitates an update that reads by the connection that others read by.
+    """
+
+    def update_many(self, keys: Values[bytes], function: Any) -> None:
+        def given(key_list: list[bytes], found: list[Any]) -> Any:
+            return function(key_list, self.read_only().get_many(key_list))
+
+        super().update_many(keys, given if callable(function) else function)

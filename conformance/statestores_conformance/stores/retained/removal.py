@@ -16,6 +16,9 @@ _RETENTION_MS = 1_000
 
 _STEP_MS = 50
 
+_AT_ONCE = 100
+"""Rows of one commit: so many that a store may treat them as one."""
+
 _ROWS_OF_A_VALUE = 2
 """A row of data and one of the index."""
 
@@ -105,6 +108,38 @@ class _RemovalTests(EngineFixtures):
             store.close()
 
         assert len(pairs_of(engine)) < 2 * _ROWS_OF_A_VALUE * 20 * 3 + _LEAST_WORK_ROWS
+
+    @pytest.mark.spec("WIN-18", "SES-18")
+    def test_what_came_late_leaves_the_engine(self, watched: FaultyEngine) -> None:
+        """Also where nothing was as old when the last commit removed something."""
+        store, put = self.open(watched)
+        put(b"first", 10)
+        store.commit({})
+        rows = []
+        for number in range(0, _RETENTION_MS, _STEP_MS):
+            put(b"now", 2 * _RETENTION_MS + number)
+            store.commit({})
+            rows.append(len(pairs_of(watched)))
+            for late in range(3 * _STEP_MS):
+                put(b"late-%d" % late, _RETENTION_MS + number + 1 + late // 3)
+            store.commit({})
+
+        assert max(rows) < 2 * _ROWS_OF_A_VALUE * 3 * _STEP_MS + _LEAST_WORK_ROWS
+
+    @pytest.mark.spec("WIN-8", "SES-8", "WIN-18", "SES-18")
+    def test_rows_of_one_commit_go_when_each_has_expired(self, watched: FaultyEngine) -> None:
+        """One that came with others, or is named with them, does not go with the first of them."""
+        store, put = self.open(watched)
+        times = range(500, 500 + _AT_ONCE)
+        for time_ms in times:
+            put(b"%d" % time_ms, time_ms)
+        store.commit({})
+        for now_ms in range(_RETENTION_MS + times[0], _RETENTION_MS + times[-1], 7):
+            put(b"now", now_ms)
+            store.commit({})
+            keys = {key for changes in store.committed_changes() for key in changes.keys}
+
+            assert keys == {b"now", *(b"%d" % at for at in times if at > now_ms - _RETENTION_MS)}
 
     @pytest.mark.spec("WIN-20", "SES-20", "COM-9")
     def test_a_failed_commit_removes_nothing(self, watched: FaultyEngine) -> None:

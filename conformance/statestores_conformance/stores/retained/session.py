@@ -9,6 +9,7 @@ from statestores_conformance.models.retained_tests import SessionModelTests
 from statestores_conformance.relations import SessionKind, Subject
 from statestores_conformance.relations.suites import SessionRelations
 from statestores_conformance.stores.every_kind.suite import AnyKindTests
+from statestores_conformance.stores.retained.many import SessionManyTests
 from statestores_conformance.stores.retained.session_reads import (
     SessionExpiryTests,
     SessionReadTests,
@@ -34,6 +35,7 @@ class SessionStoreTests(AnyKindTests):
 
     TestPuts = SessionPutTests
     TestBulkPuts = SessionBulkTests
+    TestManyRows = SessionManyTests
     TestSpecification = SessionSpecificationTests
     TestReads = SessionReadTests
     TestExpiry = SessionExpiryTests

@@ -9,6 +9,7 @@ from statestores_conformance.models.retained_tests import WindowModelTests
 from statestores_conformance.relations import Subject, WindowKind
 from statestores_conformance.relations.suites import WindowRelations
 from statestores_conformance.stores.every_kind.suite import AnyKindTests
+from statestores_conformance.stores.retained.many import WindowManyTests
 from statestores_conformance.stores.retained.window_commits import WindowCommitTests
 from statestores_conformance.stores.retained.window_reads import (
     WindowExpiryTests,
@@ -36,6 +37,7 @@ class WindowStoreTests(AnyKindTests):
 
     TestPuts = WindowPutTests
     TestBulkPuts = WindowBulkTests
+    TestManyRows = WindowManyTests
     TestSpecification = WindowSpecificationTests
     TestDuplicates = WindowDuplicateTests
     TestReads = WindowReadTests

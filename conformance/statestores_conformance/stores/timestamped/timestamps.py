@@ -131,6 +131,20 @@ class TimestampTests:
         assert store.stream_time_ms is None
         assert store.uncommitted_bytes == 0
 
+    @pytest.mark.spec("TKV-4", "TKV-5")
+    def test_a_deletion_among_many_moves_no_time(
+        self, timestamped_stores: TimestampedStores
+    ) -> None:
+        """Its timestamp may be the highest of the column."""
+        store = timestamped_stores.open_with(TimestampedKeyValue("store"))
+        for times in ([7, 90, 8], [90, 3, 2], [1, 2, 90]):
+            store.put_many(
+                [b"a", b"b", b"c"], [None if time_ms == 90 else b"v" for time_ms in times], times
+            )
+            store.commit({})
+
+            assert store.stream_time_ms == 8
+
     @pytest.mark.spec("TKV-3")
     def test_many_are_put_with_their_timestamps(
         self, store: TimestampedKeyValueStore[bytes, bytes]

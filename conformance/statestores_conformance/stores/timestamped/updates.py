@@ -64,6 +64,25 @@ class TimestampedUpdateTests:
 
         assert list(store.range()) == []
 
+    @pytest.mark.spec("TKV-8", "KVS-21")
+    def test_a_function_gets_what_is_pending(
+        self, store: TimestampedKeyValueStore[bytes, bytes]
+    ) -> None:
+        """Whatever was committed before it: a value, a deletion, and a row of the same commit."""
+        store.put_many([b"a", b"b", b"c"], [b"1"] * 3, [10] * 3)
+        store.commit({})
+        store.put_many([b"a", b"b", b"d"], [b"2", None, b"2"], [20, None, 5])
+        asked: list[Any] = []
+
+        def updated(keys: list[bytes], found: list[Any]) -> list[Any]:
+            asked.append((keys, found))
+            return found
+
+        store.update_many([b"d", b"a", b"b", b"a", b"c"], updated)
+
+        assert asked == [([b"d", b"a", b"b", b"c"], [(b"2", 5), (b"2", 20), None, (b"1", 10)])]
+        assert dict(store.range()) == {b"a": (b"2", 20), b"c": (b"1", 10), b"d": (b"2", 5)}
+
     @pytest.mark.spec("TKV-8", "KVS-21", "KVS-22")
     def test_a_function_gets_and_gives_timestamps(
         self, store: TimestampedKeyValueStore[bytes, bytes]
