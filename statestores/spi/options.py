@@ -24,7 +24,7 @@ def parse_options(schema: type[O], options: Mapping[str, object] | None) -> O:
             cannot be read (the message says what was expected).
     """
     known = {field.name.lower(): field.name for field in fields(schema)}  # type: ignore[arg-type]  # a dataclass
-    hints = get_type_hints(schema)
+    hints = get_type_hints(schema) if options else {}  # an engine may be opened often
     values: dict[str, Any] = {}
     for name, value in (options or {}).items():
         field = known.get(name.lower())
