@@ -28,6 +28,7 @@ sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
 # isort: split
 import short_reports
+from interrupts import hear_interrupts
 from long_runs import IS_LONG, IS_SOAK, LEFT_OUT, is_named, leave_out
 from open_files import DESCRIPTORS, open_files
 from short_collection import ShortCollection
@@ -245,6 +246,7 @@ def _let_processes_share_what_hypothesis_has_read(root: Path) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    hear_interrupts()
     unit_alone = config.getoption("markexpr") == "unit"
     passed_over = _WITHOUT_UNIT_TESTS if unit_alone else ()
     # A test that is named and not run is shown to be left out.

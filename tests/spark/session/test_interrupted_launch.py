@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from interrupts import hear_interrupts
 
+_SLEEP = ("/usr/bin/env", "sleep")
 _COMMAND = (sys.executable, "-m", "statestores.cli", "import-spark", "nothing", "--list")
 
 
@@ -75,3 +77,20 @@ def test_an_interrupted_start_leaves_no_process(
     assert program.returncode == 128 + number
     assert not is_left
     assert "Traceback" not in told.read_text()
+
+
+def test_programs_of_tests_in_the_background_can_be_interrupted() -> None:
+    """``pytest … &`` never came to an end: the program above did not hear what it was sent.
+
+    The shell had SIGINT ignored, which each program inherits until one handles it.
+    """
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        hear_interrupts()
+        with subprocess.Popen((*_SLEEP, "60")) as program:
+            program.send_signal(signal.SIGINT)
+            code = program.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+    assert code == -signal.SIGINT
