@@ -7,6 +7,7 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
+from forked_nursery import ForkedNursery
 from judgement import judge_engine, judge_logged, judge_staged
 from lives import said
 
@@ -36,10 +37,9 @@ _PROGRAM = Path(__file__).parent / "kit" / "killed_lives.py"
 
 
 @pytest.fixture(scope="module")
-def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+def nursery() -> Iterator[Nursery]:
     """Give the process that forks those that are killed."""
-    errors = tmp_path_factory.mktemp("nursery") / "errors"
-    with Nursery(errors, [str(_PROGRAM)]) as nursery:
+    with ForkedNursery(_PROGRAM) as nursery:
         yield nursery
 
 

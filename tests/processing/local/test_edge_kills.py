@@ -9,8 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from edge_lives import run_all, write_orders
-
-from statestores_conformance.faults.crash_nursery import Nursery
+from forked_nursery import ForkedNursery
 
 _PROGRAM = Path(__file__).parents[1] / "kit" / "edge_lives.py"
 _PATIENCE_SECONDS = 60.0
@@ -28,11 +27,11 @@ _FAILPOINTS = (
 )
 
 
-def _lives(directory: Path, errors: Path, rounds: int) -> None:
+def _lives(directory: Path, rounds: int) -> None:
     """Kill one life after the other, and judge what they have written."""
     dice = random.Random(_SEED)
     lines = 0
-    with Nursery(errors, [str(_PROGRAM)]) as nursery:
+    with ForkedNursery(_PROGRAM) as nursery:
         for turn in range(rounds):
             for failpoint in (*_FAILPOINTS, None):
                 write_orders(directory, lines, _LINES_PER_LIFE)
@@ -66,7 +65,7 @@ def _lives(directory: Path, errors: Path, rounds: int) -> None:
 @pytest.mark.spec("PRC-59", "PRC-60", "PRC-64", "PRC-67")
 def test_from_files_to_files_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
     """At the failpoints of sources, sinks and removals, and at any time."""
-    _lives(tmp_path / "lives", tmp_path / "errors", 1)
+    _lives(tmp_path / "lives", 1)
 
 
 @pytest.mark.soak
@@ -75,4 +74,4 @@ def test_from_files_to_files_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
 @pytest.mark.spec("PRC-59", "PRC-60", "PRC-64", "PRC-67")
 def test_from_files_to_files_nothing_is_lost_or_doubled_often(tmp_path: Path) -> None:
     """Over one state that grows."""
-    _lives(tmp_path / "lives", tmp_path / "errors", 20)
+    _lives(tmp_path / "lives", 20)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from forked_nursery import ForkedNursery
 from local_lives import (
     append_orders,
     expected_counts,
@@ -46,9 +47,9 @@ _SEED = 15
 
 
 @pytest.fixture
-def nursery(tmp_path: Path) -> Iterator[Nursery]:
+def nursery() -> Iterator[Nursery]:
     """Give the process that forks those that are killed."""
-    with Nursery(tmp_path / "errors", [str(_PROGRAM)]) as nursery:
+    with ForkedNursery(_PROGRAM) as nursery:
         yield nursery
 
 
