@@ -5,10 +5,8 @@ by commit, while readers ask with every kind of bound. Then the writer is killed
 copy is promoted, and it all goes on, the other way round.
 """
 
+import multiprocessing
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +14,7 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+from forked_programs import Forked
 from served_shop import COUNTS, INPUT
 
 import statestores as ss
@@ -24,7 +23,7 @@ from statestores.query import RoutedStores
 from statestores.query.metadata import LeaseMembership
 from statestores.serving import FlightStores
 
-KIT = Path(__file__).parent / "kit"
+_PROGRAM = Path(__file__).parent / "kit" / "failover_instance.py"
 SOAK = os.environ.get("STATESTORES_SOAK") == "1"
 KILLS = 40 if SOAK else 2
 WRITES = 12
@@ -40,43 +39,24 @@ class Instance:
     """A process of `failover_instance`."""
 
     def __init__(self, root: Path, name: str, follow_interval_s: float) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(KIT)}
-        self._process = subprocess.Popen(
-            [
-                sys.executable,
-                str(KIT / "failover_instance.py"),
-                str(root),
-                name,
-                str(follow_interval_s),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
+        commands, writer = multiprocessing.Pipe(duplex=False)
+        self._process = Forked(_PROGRAM, root, name, follow_interval_s, given=commands)
+        commands.close()
+        self._commands = os.fdopen(os.dup(writer.fileno()), "w", encoding="utf-8")
+        writer.close()
 
     def tell(self, command: str) -> str:
         """Give a command, and return the answer to it."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(command + "\n")
-        self._process.stdin.flush()
+        self._commands.write(command + "\n")
+        self._commands.flush()
         return self._process.stdout.readline().strip()
 
     def kill(self) -> None:
-        """End it as nothing else does."""
-        self._process.send_signal(signal.SIGKILL)
-        self.close()
-
-    def close(self) -> None:
-        """Let go of it."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
-        self._process.stdin.close()
-        self._process.stdout.close()
+        """End it as nothing else does, once."""
+        if not self._commands.closed:
+            with self._process:
+                self._process.kill()
+            self._commands.close()
 
 
 class Readers:
@@ -176,4 +156,4 @@ def test_no_answer_breaks_its_bound_while_instances_are_killed(tmp_path: Path) -
         assert set(readers.answers) == set(KINDS_OF_READS)
     finally:
         for each in opened:
-            each.close()
+            each.kill()
