@@ -5,15 +5,16 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_programs import Forked
 from s3 import SECRET, Bucket, FaultyProxy, Server
 from s3_writer import INPUT, expected
 
@@ -61,8 +62,10 @@ def open_counts(bucket: Bucket, directory: Path) -> Any:
 
 
 @contextmanager
-def writer(bucket: Bucket, directory: Path, **others: int) -> Iterator[Any]:
-    """Run the program that counts, in a process of its own."""
+def writer(
+    bucket: Bucket, directory: Path, given: bytes | Connection = b"", **others: int
+) -> Iterator[Forked]:
+    """Run the program that counts, in a process of its own, with *given* as standard input."""
     options = {name: text for name, text in bucket.options.items() if isinstance(text, str)}
     options["client_options"] = bucket.options["client_options"]
     case = {
@@ -73,15 +76,9 @@ def writer(bucket: Bucket, directory: Path, **others: int) -> Iterator[Any]:
         "keys": KEYS,
         **others,
     }
-    command = [sys.executable, str(_PROGRAM), json.dumps(case)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.send_signal(signal.SIGCONT)
-            process.kill()
+    with Forked(_PROGRAM, json.dumps(case), given=given) as process:
+        yield process
+        process.kill()  # which ends one that is stopped as well
 
 
 def check(bucket: Bucket, directory: Path, acknowledged: int) -> int:
@@ -238,14 +235,14 @@ def test_a_sleeper_is_fenced(bucket: Bucket, tmp_path: Path) -> None:
     would stop that as well.
     """
     make(bucket)
-    with writer(bucket, tmp_path / "a", waits_at=3) as sleeper:
+    waits, alarm = Pipe(duplex=False)
+    with waits, alarm, writer(bucket, tmp_path / "a", waits, waits_at=3) as sleeper:
         while sleeper.stdout.readline() != "waits\n":
-            assert sleeper.poll() is None
-        sleeper.send_signal(signal.SIGSTOP)
+            assert sleeper.is_running()
+        os.kill(sleeper.process, signal.SIGSTOP)
         position = check(bucket, tmp_path / "b", 2)
-        sleeper.send_signal(signal.SIGCONT)
-        sleeper.stdin.write("go on\n")
-        sleeper.stdin.flush()
+        os.kill(sleeper.process, signal.SIGCONT)
+        os.write(alarm.fileno(), b"go on\n")
 
         assert sleeper.stdout.read().split() == ["fenced"]
     assert check(bucket, tmp_path / "c", position) == position == 2
