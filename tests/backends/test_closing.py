@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import zlib
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from forked_programs import run
 
 import statestores as ss
 from statestores.errors import InvalidOptionError, StoreCorruptedError
@@ -53,10 +53,7 @@ ROUNDS = 40
 @pytest.mark.parametrize("backend", ["rocksdb", "leveldb", "sqlite"])
 def test_a_store_is_closed_under_its_readers(backend: str, tmp_path: Path) -> None:
     """LevelDB ended the process: a reader and the engine let the same snapshot go at one moment."""
-    program = [sys.executable, "-c", CLOSED_UNDER_READERS, str(tmp_path / "s"), backend]
-    finished = subprocess.run(
-        [*program, str(ROUNDS)], capture_output=True, text=True, timeout=250, check=False
-    )
+    finished = run(CLOSED_UNDER_READERS, tmp_path / "s", backend, ROUNDS)
 
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, "all closed\n", "")
 

@@ -1,15 +1,12 @@
 """A process that forks while it has a logged store open: all of it stays its own."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked_programs import run
 
 import statestores as ss
-
-_PATIENCE_SECONDS = 60.0
 
 # The child tries to write, lives on while the parent closes and reopens, and then just ends.
 _PROGRAM = """
@@ -57,12 +54,7 @@ print(json.dumps([refused, content, end, code]))
 def test_a_forked_child_writes_neither_store_nor_changelog(tmp_path: Path) -> None:
     """Before, a commit of the child went into the changelog that its parent was writing."""
     ss.StateRoot.create(tmp_path).add_store(ss.KeyValue("forked"), partitions=1)
-    program = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, str(tmp_path)],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=_PATIENCE_SECONDS,
-    )
+    program = run(_PROGRAM, tmp_path)
 
+    assert program.returncode == 0, program.stderr
     assert json.loads(program.stdout) == [[True] * 4, ["k"], 1, 0]

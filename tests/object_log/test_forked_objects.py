@@ -1,13 +1,12 @@
 """Children of a process that uses object stores: their client's threads stay with the parent."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from forked_programs import run
 from s3 import Bucket
 
 KIT = str(Path(__file__).parent / "kit")
@@ -92,8 +91,7 @@ os._exit(0)
 
 
 def _run(program: str, *arguments: str) -> list[Any]:
-    command = [sys.executable, "-c", program, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = run(program, *arguments)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
