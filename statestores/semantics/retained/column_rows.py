@@ -1,8 +1,8 @@
 """Rows of a commit that come as columns: they need no dictionary to reach an engine."""
 
-from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from statestores.semantics.rows.commit_batch import RowBatch
 
@@ -46,40 +46,11 @@ class ColumnRows(RowBatch):
     def __len__(self) -> int:
         return len(self._keys) + len(self._others)
 
-    def items(self) -> ItemsView[bytes, bytes | None]:
-        return _Pairs(self)
-
-    def values(self) -> ValuesView[bytes | None]:
-        return _Rows(self)
-
     def pairs(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Iterate over keys and rows."""
         return chain(zip(self._keys, self._rows, strict=True), self._others.items())
 
     def rows(self) -> Iterator[bytes | None]:
-        """Iterate over the rows."""
         return chain(self._rows, self._others.values())
-
-
-class _Pairs(ItemsView[bytes, bytes | None]):
-    """Keys and rows: the mix-in's own iterator looks each of them up."""
-
-    _mapping: ColumnRows
-
-    def __iter__(self) -> Iterator[tuple[bytes, bytes | None]]:
-        return self._mapping.pairs()
-
-
-class _Rows(ValuesView[bytes | None]):
-    """The rows: likewise."""
-
-    _mapping: ColumnRows
-
-    def __contains__(self, row: object) -> bool:
-        return row in cast("Iterator[object]", self._mapping.rows())
-
-    def __iter__(self) -> Iterator[bytes | None]:
-        return self._mapping.rows()
 
 
 RetainedBatch: TypeAlias = dict[bytes, bytes | None] | ColumnRows

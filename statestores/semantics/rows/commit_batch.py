@@ -1,8 +1,8 @@
 """The rows that one commit changes: those of the pending writes, and what is added to them."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from typing import TypeAlias, cast
 
 
 class RowBatch(Mapping[bytes, bytes | None]):
@@ -16,6 +16,41 @@ class RowBatch(Mapping[bytes, bytes | None]):
     @abstractmethod
     def __setitem__(self, row_key: bytes, row: bytes | None) -> None:
         """Add a row that no pending write changes: of an offset, or of the position."""
+
+    @abstractmethod
+    def rows(self) -> Iterator[bytes | None]:
+        """Iterate over the rows, in the order of their keys in the batch."""
+
+    def pairs(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Iterate over keys and rows."""
+        return zip(self, self.rows(), strict=True)
+
+    def items(self) -> ItemsView[bytes, bytes | None]:
+        return _Pairs(self)
+
+    def values(self) -> ValuesView[bytes | None]:
+        return _Rows(self)
+
+
+class _Pairs(ItemsView[bytes, bytes | None]):
+    """Keys and rows: the mix-in's own iterator looks each of them up."""
+
+    _mapping: RowBatch
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes | None]]:
+        return self._mapping.pairs()
+
+
+class _Rows(ValuesView[bytes | None]):
+    """The rows: likewise."""
+
+    _mapping: RowBatch
+
+    def __contains__(self, row: object) -> bool:
+        return row in cast("Iterator[object]", self._mapping.rows())
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        return self._mapping.rows()
 
 
 CommitBatch: TypeAlias = dict[bytes, bytes | None] | RowBatch

@@ -1,6 +1,6 @@
 """The rows of a key-value store: a namespace byte in front of the key."""
 
-from collections.abc import Generator, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import TypeVar, cast
 
@@ -64,36 +64,8 @@ class NamespacedRows(RowBatch):
     def __len__(self) -> int:
         return len(self._pending) + len(self._others)
 
-    def items(self) -> ItemsView[bytes, bytes | None]:
-        return _Pairs(self)
-
-    def values(self) -> ValuesView[bytes | None]:
-        return _Rows(self)
-
     def rows(self) -> Iterator[bytes | None]:
-        """Iterate over the rows."""
         return chain(self._pending.values(), self._others.values())
-
-
-class _Pairs(ItemsView[bytes, bytes | None]):
-    """Keys and rows: the mix-in's own iterator looks each of them up."""
-
-    _mapping: NamespacedRows
-
-    def __iter__(self) -> Iterator[tuple[bytes, bytes | None]]:
-        return zip(self._mapping, self._mapping.rows(), strict=True)
-
-
-class _Rows(ValuesView[bytes | None]):
-    """The rows: likewise."""
-
-    _mapping: NamespacedRows
-
-    def __contains__(self, row: object) -> bool:
-        return row in cast("Iterator[object]", self._mapping.rows())
-
-    def __iter__(self) -> Iterator[bytes | None]:
-        return self._mapping.rows()
 
 
 def key_bounds(first: bytes | None, last: bytes | None) -> tuple[bytes, bytes]:
