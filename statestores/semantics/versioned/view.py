@@ -40,6 +40,10 @@ new_tuple = tuple.__new__
 
 from_bytes = int.from_bytes
 
+IN_ORDER_FROM = 256
+"""So many keys of one read are sought in their order, whatever theirs is: a seek then passes what
+the one before has brought into the processor's cache. Fewer lie too far apart for that."""
+
 _NOTHING: dict[int, bytes | None] = {}
 
 _NONE_CACHED: dict[bytes, Latest | None] = {}
@@ -117,6 +121,8 @@ class VersionedView:
         pending, reader, horizon_ms = self._pending, self._reader, self.horizon_ms
         records: list[VersionedRecord[bytes] | None] = []
         record: VersionedRecord[bytes] | None
+        sought: list[tuple[bytes, int, int]] = []
+        in_order = len(keys) >= IN_ORDER_FROM
         for key, as_of_ms, latest in zip(keys, times_ms, found, strict=True):
             if key in pending:
                 record = self.get(key, as_of_ms)
@@ -133,9 +139,15 @@ class VersionedView:
                 elif as_of_ms < horizon_ms:
                     self.below_horizon += 1
                     record = None
+                elif in_order:
+                    sought.append((key, as_of_ms, len(records)))
+                    record = None
                 else:
                     record = stored_superseded(reader, key, as_of_ms)
             records.append(record)
+        sought.sort()
+        for key, as_of_ms, place in sought:
+            records[place] = stored_superseded(reader, key, as_of_ms)
         return records
 
     def latest_rows(self, keys: Sequence[bytes]) -> list[bytes | None]:

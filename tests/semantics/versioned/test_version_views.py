@@ -10,6 +10,7 @@ from statestores.semantics.every_kind.arguments import MAX_TIME_MS
 from statestores.semantics.rows import content_chunks
 from statestores.semantics.rows.layout import DATA, END, HISTORY
 from statestores.semantics.versioned import content
+from statestores.semantics.versioned import view as view_of_versions
 from statestores.semantics.versioned.rows import (
     Version,
     Waiting,
@@ -228,3 +229,37 @@ def test_a_latest_version_that_is_cached_is_not_read() -> None:
         assert view.latest(b"k") == Version(5, b"cached", None)
         assert view.latest(b"l") is None
         assert view.below_horizon == 0
+
+
+@pytest.mark.spec("VRS-23")
+def test_many_superseded_versions_are_sought_in_order_and_given_as_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A seek passes what the one before has read; of fewer keys they come as they are asked for."""
+    engine = CountedReads.open("unused")
+    for key in (b"a", b"b", b"c"):
+        versions: Versions = {1: b"old " + key, 3: b"older " + key, 9: b"latest"}
+        engine.apply(rows_of(key, versions), Durability.PROCESS_CRASH)
+    seek, sought = engine.first, list[bytes]()
+
+    def noting(start: bytes, stop: bytes | None = None) -> tuple[bytes, bytes] | None:
+        sought.append(start)
+        return seek(start, stop)
+
+    monkeypatch.setattr(engine, "first", noting)
+    view = VersionedView(engine, {}, 9, 100)
+    keys, times = [b"c", b"a", b"b", b"a", b"d", b"c"], [2, 4, 2, 1, 1, 9]
+    wanted = [
+        ss.VersionedRecord(b"old c", 1, 3),
+        ss.VersionedRecord(b"older a", 3, 9),
+        ss.VersionedRecord(b"old b", 1, 3),
+        ss.VersionedRecord(b"old a", 1, 3),
+        None,
+        ss.VersionedRecord(b"latest", 9, None),
+    ]
+    for least, asked in ((6, [3, 1, 2, 0]), (7, [0, 1, 2, 3])):
+        monkeypatch.setattr(view_of_versions, "IN_ORDER_FROM", least)
+        sought.clear()
+
+        assert view.get_many(keys, times) == wanted
+        assert sought == [history_key(keys[place], times[place]) for place in asked]
