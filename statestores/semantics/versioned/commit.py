@@ -2,17 +2,20 @@
 
 Puts are blind, and this is where they meet what is stored: the latest rows of all keys of a commit,
 from the cache, and in one `get_many` those that are not there. A version above the stored latest,
-the common case, needs nothing more. A late one needs a seek for its neighbours.
+the common case, needs nothing more: a commit of many of them, and of nothing else, stays columns. A
+late one needs a seek for its neighbours.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import cast
 
 from statestores.semantics.every_kind.arguments import MAX_TIME_MS
 from statestores.semantics.rows.escaped_keys import escape
 from statestores.semantics.rows.layout import DATA, HISTORY
 from statestores.semantics.rows.progress import Progress
+from statestores.semantics.versioned.following_versions import FollowingVersions
 from statestores.semantics.versioned.rows import (
     DELETED,
     HEADER_BYTES,
@@ -34,6 +37,10 @@ from statestores.spi.engine import EngineReader
 
 Rows = dict[bytes, bytes | None]
 
+COLUMNS_FROM = 256
+"""So many keys of a commit are looked at as columns first. Fewer gain nothing by it: they are still
+in the processor's cache when their rows are joined."""
+
 _NEVER_MS = -1
 """Before every start."""
 
@@ -50,7 +57,11 @@ class Resolved:
     in the order of their keys, which engines take in two thirds of the time."""
 
     latest: dict[bytes, Latest | None] = field(default_factory=dict)
-    """The latest versions among them, by key: what a cache of these must learn."""
+    """The latest versions among them, by key: what a cache of these must learn. Of columns they are
+    the pending ones themselves, and not to be changed."""
+
+    columns: FollowingVersions | None = None
+    """The rows in place of all others, where none is looked up."""
 
 
 def resolve(
@@ -59,16 +70,24 @@ def resolve(
     pending: Mapping[bytes, Waiting],
     progress: Progress,
     horizon_ms: int,
+    *,
+    in_columns: bool = False,
 ) -> Resolved:
     """Return the rows that *pending* changes, and lower the floor of *progress* by them.
 
     A version that has already expired at the coming *horizon_ms* is not written. *cached* has
-    latest versions by key, ``None`` where there is none, and need not have them all.
+    latest versions by key, ``None`` where there is none, and need not have them all. *in_columns*
+    says that nobody looks single rows up: then they may be columns.
     """
-    resolved = Resolved()
-    rows, superseded, latest = resolved.rows, resolved.superseded, resolved.latest
     keys = sorted(pending)
     stored = _stored_latest(reader, cached, keys)
+    if in_columns:
+        columns = FollowingVersions.of(keys, pending, stored, horizon_ms)
+        if columns is not None:
+            progress.lower(columns.floor_ms)
+            return Resolved(latest=cast("dict[bytes, Latest | None]", pending), columns=columns)
+    resolved = Resolved()
+    rows, superseded, latest = resolved.rows, resolved.superseded, resolved.latest
     floor = MAX_TIME_MS
     last_start = last_stored = _NEVER_MS
     header = suffix = b""

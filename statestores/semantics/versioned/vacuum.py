@@ -113,6 +113,18 @@ class Vacuum:
         if keys:
             self._bare.update([key for key in keys if key in self._due])
 
+    def rests(self, progress: Progress, horizon_ms: int) -> bool:
+        """Return whether nothing has expired, and nothing is remembered.
+
+        For a commit that leaves it so `rest` stands for `sweep`, and its rows are not looked at.
+        """
+        return progress.floor_ms > horizon_ms and not self._due.has_begun
+
+    def rest(self) -> None:
+        """Note that a commit sweeps nothing."""
+        self._rows = {}
+        self._spent = self.owed = 0
+
     def sweep(
         self,
         reader: EngineReader,

@@ -10,9 +10,10 @@ from itertools import islice
 from statestores.semantics.every_kind.sorted_rows import SortedRows
 from statestores.semantics.every_kind.timed_store import TimedStore
 from statestores.semantics.rows.closed_rows import ClosedRows
+from statestores.semantics.rows.commit_batch import CommitBatch
 from statestores.semantics.rows.layout import DATA, PROGRESS_ROW
 from statestores.semantics.rows.progress import NO_STREAM_TIME, Progress, read_progress
-from statestores.semantics.versioned.commit import resolve
+from statestores.semantics.versioned.commit import COLUMNS_FROM, resolve
 from statestores.semantics.versioned.latest_cache import LatestCache
 from statestores.semantics.versioned.remembered_seeks import RememberedSeeks
 from statestores.semantics.versioned.rows import Latest, Waiting
@@ -67,24 +68,34 @@ class VacuumedCommits(TimedStore):
     def _forget_progress(self) -> None:
         self._progress = self._next_progress = Progress()
 
-    def _pending_rows(self) -> dict[bytes, bytes | None]:
+    def _pending_rows(self) -> CommitBatch:
         self._left = 0
         progress: Progress = replace(self._progress, stream_time_ms=self._stream_time)
         horizon = self._stream_time - self._retention_ms
-        resolved = resolve(self._seeks, self._cached, self._pending, progress, horizon)
-        rows, latest = resolved.rows, resolved.latest
-        resolved_rows = len(rows)
-        self._vacuum.sweep(self._engine, rows, progress, horizon)
-        for row_key in islice(reversed(rows), len(rows) - resolved_rows):  # swept just now
-            if row_key.startswith(DATA):
-                latest[row_key[len(DATA) :]] = None
+        pending = self._pending
+        in_columns = len(pending) >= COLUMNS_FROM and self._vacuum.rests(progress, horizon)
+        resolved = resolve(
+            self._seeks, self._cached, pending, progress, horizon, in_columns=in_columns
+        )
+        latest = resolved.latest
+        batch: CommitBatch
+        if resolved.columns is not None:
+            self._vacuum.rest()
+            batch = resolved.columns
+        else:
+            batch = rows = resolved.rows
+            resolved_rows = len(rows)
+            self._vacuum.sweep(self._engine, rows, progress, horizon)
+            for row_key in islice(reversed(rows), len(rows) - resolved_rows):  # swept just now
+                if row_key.startswith(DATA):
+                    latest[row_key[len(DATA) :]] = None
         self._committing = latest
         if progress != self._progress:
-            rows[PROGRESS_ROW] = progress.pack()
+            batch[PROGRESS_ROW] = progress.pack()
             if self._progress.stream_time_ms == NO_STREAM_TIME:
                 warn_of_another_unit(self.name, self._stream_time)
         self._next_progress = progress
-        return rows
+        return batch
 
     @property
     def owes_removals(self) -> bool:
