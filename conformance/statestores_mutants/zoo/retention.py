@@ -1,5 +1,6 @@
 """Versioned stores that keep their history too short or too long."""
 
+from statestores.semantics.rows.commit_batch import CommitBatch
 from statestores.semantics.rows.layout import DATA, HISTORY
 from statestores.semantics.rows.progress import NO_STREAM_TIME, Progress
 from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES
@@ -146,7 +147,7 @@ class RemovalIsABatchOfItsOwn(EngineVersionedStore):
     Imitates a background job: SPARK-47036, compaction that raced with the commit.
     """
 
-    def _pending_rows(self) -> Rows:
+    def _pending_rows(self) -> CommitBatch:
         rows = super()._pending_rows()
         removed = [key for key, value in rows.items() if key[:1] == HISTORY and value is None]
         if removed:

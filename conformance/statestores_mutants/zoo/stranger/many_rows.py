@@ -12,6 +12,7 @@ from typing import Any
 from statestores.semantics.key_value.store import EngineKeyValueStore
 from statestores.semantics.retained.session import EngineSessionStore
 from statestores.semantics.retained.window import EngineWindowStore
+from statestores.semantics.rows.commit_batch import CommitBatch
 from statestores.semantics.rows.layout import DATA, HISTORY
 from statestores.semantics.rows.progress import Progress
 from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES
@@ -162,8 +163,10 @@ class ReplacedDeletionExpires(EngineVersionedStore):
     Imitates a tombstone that is written down twice, and taken back once.
     """
 
-    def _pending_rows(self) -> dict[bytes, bytes | None]:
+    def _pending_rows(self) -> CommitBatch:
         rows = super()._pending_rows()
+        if not isinstance(rows, dict):  # columns, which delete nothing
+            return rows
         for row_key in [key for key, row in rows.items() if row is None and key >= HISTORY]:
             latest = rows.get(DATA + key_of(row_key))
             if latest is not None and unpack_header(latest)[0] == start_of(row_key) < DELETED:
