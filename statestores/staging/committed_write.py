@@ -4,11 +4,11 @@ Whoever does it, the publisher or the next writer after a crash, finds out from 
 far it has come. Nothing here can be taken back, and all of it can be done again.
 """
 
-import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain, pairwise
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,10 @@ from statestores.changelog import (
     changelog_partition,
 )
 from statestores.changelog.file_log import append_frame
-from statestores.errors import StoreCorruptedError, StoreMismatchError
+from statestores.errors import StorageError, StoreCorruptedError, StoreMismatchError
 from statestores.failpoints import reach
 from statestores.files.directory_lock import DirectoryLock
+from statestores.files.tree_removal import remove_tree
 from statestores.opening import backend_of
 from statestores.spi.durability import Durability
 from statestores.spi.specification import StoreSpecification
@@ -40,11 +41,19 @@ from statestores.state_root import PartitionDirectory, StateRoot
 _AT_A_TIME = 4
 """Partitions that are appended to at the same time; each has a frame or two in memory."""
 
+_LOGGER = getLogger(__name__)
+
 
 def carry_out(
-    store_directory: Path, intent: WriteIntent, logs: Mapping[int, FileChangelog], kind: str
+    store_directory: Path,
+    intent: WriteIntent,
+    logs: Mapping[int, FileChangelog],
+    kind: str,
+    ends: Mapping[int, int],
 ) -> None:
     """Append to *logs* what *intent* says and they do not have yet; then it is finished.
+
+    *ends* is where writes before this one have left the other partitions.
 
     Requires: the caller has just checked the files.
 
@@ -58,7 +67,7 @@ def carry_out(
         ),
         intent.partitions,
     )
-    _close(store_directory, intent)
+    _close(store_directory, intent, ends)
 
 
 def finish(
@@ -86,7 +95,7 @@ def finish(
             _roll_forward(store_directory, intent, number, log, specification.kind)
 
     _several_at_a_time(finish_one, intent.partitions)
-    _close(store_directory, intent)
+    _close(store_directory, intent, {})
     return True
 
 
@@ -113,10 +122,25 @@ def open_log(
 
 
 def remove_write(write: Path) -> None:
-    """Remove the directory of a write, if it is there."""
+    """Remove the directory of a write, if it is there; a second attempt may be staging there still.
+
+    Raises:
+        StorageError: It cannot be removed.
+    """
     with reporting("remove", write):
-        if write.is_dir():
-            shutil.rmtree(write)
+        remove_tree(write)
+
+
+def remove_published(write: Path) -> None:
+    """Remove the directory of a write that counts; a log message says if that cannot be done.
+
+    Nobody reads it, and what is left of it is removed as that of a job that died. An error would
+    say that nothing was written, and the caller would write it again.
+    """
+    try:
+        remove_write(write)
+    except StorageError as error:
+        _LOGGER.warning("the write %r counts, and its rows are still there: %s", write.name, error)
 
 
 @contextmanager
@@ -179,8 +203,8 @@ def _roll_forward(
     reach("publish.appended")
 
 
-def _close(store_directory: Path, intent: WriteIntent) -> None:
+def _close(store_directory: Path, intent: WriteIntent, ends: Mapping[int, int]) -> None:
     """Note that *intent* is finished, and only then remove its rows."""
-    store_intent(store_directory, finished(intent))
+    store_intent(store_directory, finished(intent, ends))
     reach("publish.finished")
-    remove_write(write_directory(store_directory, intent.write_id))
+    remove_published(write_directory(store_directory, intent.write_id))

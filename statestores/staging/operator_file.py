@@ -11,7 +11,6 @@ The file stays when everything is carried out: a micro-batch that comes again fi
 """
 
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from statestores.arrow.file_access import reporting
 from statestores.errors import InvalidArgumentError, StoreCorruptedError
 from statestores.files.durable_json import check_format, read_fields, write_json
 from statestores.files.strict_json import Fields
+from statestores.files.tree_removal import remove_tree
 from statestores.root_document import check_checksum, with_checksum
 from statestores.staging.staged_rows import StagedFile, staged_file_from_fields
 from statestores.staging.write_intent import StreamBatch, check_write_id
@@ -156,13 +156,15 @@ def forget_record(directory: Path) -> None:
 def remove_other_outputs(directory: Path, kept: str) -> None:
     """Remove what other micro-batches than *kept*, finished or failed, have emitted.
 
+    A second attempt of a task of theirs may be writing still.
+
     Raises:
         StorageError: It cannot be removed.
     """
     with reporting("clean up", directory):
         for path in directory.iterdir() if directory.is_dir() else ():
             if path.is_dir() and path.name != kept:
-                shutil.rmtree(path)
+                remove_tree(path)
 
 
 def _ends(fields: Fields) -> dict[int, int]:

@@ -25,13 +25,12 @@ from statestores.changelog import (
     changelog_partition,
 )
 from statestores.changelog.file_log import wall_clock_ms
-from statestores.errors import (
-    InvalidArgumentError,
-    StorageError,
-)
+from statestores.errors import InvalidArgumentError, StorageError, StoreLockedError
 from statestores.failpoints import reach
+from statestores.files.directory_lock import LOCK_FILE
 from statestores.files.local_path import local_path
 from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS, when_unlocked
+from statestores.files.presence import look_for
 from statestores.generations import current_home, place_in_root, refuse_staged_before
 from statestores.partitioning import partitioner_by_name
 from statestores.spi.specification import StoreSpecification
@@ -40,6 +39,7 @@ from statestores.staging.committed_write import (
     finish,
     open_log,
     partitions_of,
+    remove_published,
     remove_write,
     writing,
 )
@@ -139,6 +139,8 @@ class Publisher:
     _specification: StoreSpecification[Any, Any]
     _batches: Mapping[str, int]
     _logs: Mapping[int, FileChangelog]
+    _left_at: Mapping[int, int]
+    """Where the writes before this one have left changelogs."""
 
     @property
     def end_offsets(self) -> dict[int, int]:
@@ -176,7 +178,7 @@ class Publisher:
         directory = self._directories[0].path.parent
         files = [file for rows in staged for file in rows.files]
         if batch is not None and self.has(batch):
-            remove_write(write_directory(directory, write_id))
+            remove_published(write_directory(directory, write_id))
             return PublishedWrite(rows=0, end_offsets=self.end_offsets)
         refuse_staged_before(directory, (each.generation for each in staged if each.files))
         check_staged(write_directory(directory, write_id), files)
@@ -194,15 +196,15 @@ class Publisher:
                 ) from error
         else:
             if batch is not None:
-                store_intent(directory, finished(intent))
-            remove_write(write_directory(directory, write_id))
+                store_intent(directory, finished(intent, self._left_at))
+            remove_published(write_directory(directory, write_id))
         return PublishedWrite(rows=sum(file.rows for file in files), end_offsets=self.end_offsets)
 
     def _carry_out(self, directory: Path, intent: WriteIntent) -> None:
         reach("publish.checked")
         store_intent(directory, intent)
         reach("publish.committed")
-        carry_out(directory, intent, self._logs, self._specification.kind)
+        carry_out(directory, intent, self._logs, self._specification.kind, self._left_at)
 
     def _intent(
         self,
@@ -262,14 +264,17 @@ def publishing(root: StateRoot, store: str) -> Iterator[Publisher]:
     with writing(directory), ExitStack() as logs:
         root.check_current(store)
         previous = read_intent(directory)
-        finish(directories, specification, previous)
+        if finish(directories, specification, previous):
+            previous = read_intent(directory)  # says now where it has left them
         opened = {
             number: logs.enter_context(open_log(partition, specification))
             for number, partition in directories.items()
         }
-        check_has_write(directory, previous, {n: log.end_offset for n, log in opened.items()})
+        ends = {number: log.end_offset for number, log in opened.items()}
+        left_at = check_has_write(directory, previous, ends)
         refuse_recorded_commits(root.path, store)  # with the locks that a task would have
-        yield Publisher(directories, specification, previous.batches if previous else {}, opened)
+        batches = previous.batches if previous else {}
+        yield Publisher(directories, specification, batches, opened, left_at)
 
 
 def publish(
@@ -365,16 +370,25 @@ def _discarding(root: StateRoot, store: str, write_id: str) -> Iterator[None]:
 def discard(root: str | PathLike[str], store: str, write_id: str) -> None:
     """Remove what was staged for a write that will not be published; repeating it is no error.
 
-    A write that is committed stays: it has happened. Directories that were made only for the
+    A write that is committed stays: it has happened. So do rows while somebody publishes, which may
+    be these, and then they go as those of a job that died. Directories that were made only for the
     removed write go too.
 
     Raises:
         StorageError: They cannot be removed.
     """
     directory = current_home(local_path(root, "root"), store)
-    if is_unfinished(directory, write_id):
-        return
-    remove_write(write_directory(directory, write_id))
+    with ExitStack() as held:
+        # Where another driver of the same query publishes these very rows, they are not to go
+        # between its look at them and its commit.
+        if look_for(staging_directory(directory) / LOCK_FILE) is not None:
+            try:
+                held.enter_context(writing(directory))
+            except StoreLockedError:
+                return
+        if is_unfinished(directory, write_id):
+            return
+        remove_write(write_directory(directory, write_id))
     for empty in (staging_directory(directory), directory, directory.parent):
         try:
             empty.rmdir()

@@ -5,7 +5,8 @@ whoever that is; rows that were staged and never published are removed once they
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from statestores.arrow.file_access import reporting
@@ -17,6 +18,7 @@ from statestores.staging.write_intent import (
     WriteIntent,
     read_intent,
     staging_directory,
+    store_intent,
 )
 from statestores.state_root import StateRoot
 
@@ -69,36 +71,62 @@ def refuse_unfinished_write(
     may have committed and died since it called `finish_staged_writes`.
 
     Raises:
-        CommitConflictError: There is one; close the changelog and begin again.
         StoreCorruptedError: A changelog ends before the last write.
+        CommitConflictError: There is one; close the changelog and begin again.
+        StoreLockedError: Someone publishes at this moment, and a partition begins anew.
     """
     intent = read_intent(store_directory)
-    check_has_write(store_directory, intent, end_offsets or {})
+    left_at = check_has_write(store_directory, intent, end_offsets or {})
     if intent is not None and not intent.finished:
         raise CommitConflictError(
             f"the write {intent.write_id!r} in {str(store_directory)!r} is committed and not "
             "finished; call finish_staged_writes() and open the store again"
         )
+    anew = (end_offsets or {}).keys() - left_at.keys()
+    if intent is not None and not anew.isdisjoint(intent.partitions):
+        _forget_ends(store_directory, anew)
+
+
+def _forget_ends(store_directory: Path, numbers: Collection[int]) -> None:
+    """Have the last write say nothing of partitions that begin anew.
+
+    Raises:
+        StoreLockedError: Someone publishes at this moment.
+        StateStoreError: It cannot be noted.
+    """
+    with writing(store_directory):
+        intent = read_intent(store_directory)
+        if intent is not None and intent.finished:
+            kept = {n: end for n, end in intent.partitions.items() if n not in numbers}
+            store_intent(store_directory, replace(intent, partitions=kept))
 
 
 def check_has_write(
     store_directory: Path, intent: WriteIntent | None, end_offsets: Mapping[int, int]
-) -> None:
+) -> dict[int, int]:
     """Accept changelogs that end at *end_offsets*, if none lacks what *intent* has finished.
+
+    Returns where that has left them. It is nothing of one that is empty: it begins anew, which
+    LAY-35 is about.
 
     Raises:
         StoreCorruptedError: One does.
     """
+    left_at: dict[int, int] = {}
     if intent is None or not intent.finished:
-        return
+        return left_at
     for number, end in end_offsets.items():
         write = intent.partitions.get(number)
-        if write is not None and end < write.end_offset:
+        if write is None or end == 0:
+            continue
+        left_at[number] = write.end_offset
+        if end < write.end_offset:
             raise StoreCorruptedError(
                 f"the changelog of {store_directory.name!r} ends before {end} in partition "
-                f"{number}, and the write {intent.write_id!r} has left it at {write.end_offset}: "
-                "it has been removed, or put back from an older copy; put back the newest one"
+                f"{number}, and a staged write has left it at {write.end_offset}: it has been "
+                "removed, or put back from an older copy; put back the newest one"
             )
+    return left_at
 
 
 def _abandoned(store_directory: Path, after_ms: int) -> Iterator[Path]:

@@ -101,7 +101,8 @@ class WriteIntent:
     """Whether everything has been appended, so that the rest is history."""
 
     partitions: Mapping[int, PartitionWrite]
-    """What is appended, by partition; partitions that are not touched are not here."""
+    """What is appended, by partition; partitions that are not touched are not here. When it is
+    finished, where this write and those before it have left changelogs, without files."""
 
     batches: Mapping[str, int] = field(default_factory=dict)
     """The last batch of each stream that is applied, this write included. Every intent takes over
@@ -236,9 +237,18 @@ def _partition_write(number: int, fields: Fields) -> PartitionWrite:
     )
 
 
-def finished(intent: WriteIntent) -> WriteIntent:
-    """Return what is left to say when all of *intent* has been appended."""
-    return replace(intent, finished=True, partitions={}, committed_at_ms=None)
+def finished(intent: WriteIntent, ends: Mapping[int, int]) -> WriteIntent:
+    """Return what is left to say when all of *intent* has been appended.
+
+    That is where it has left changelogs; *ends* says the same of the writes before it.
+    """
+    own = {number: write.end_offset for number, write in intent.partitions.items()}
+    left = {number: _left_at(end) for number, end in sorted({**ends, **own}.items())}
+    return replace(intent, finished=True, partitions=left, committed_at_ms=None)
+
+
+def _left_at(end_offset: int) -> PartitionWrite:
+    return PartitionWrite(base_offset=end_offset, end_offset=end_offset, files=())
 
 
 def planned(

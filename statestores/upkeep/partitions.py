@@ -41,5 +41,5 @@ def opened_changelog(root: StateRoot, store: str, partition: int) -> Iterator[Fi
     logged = changelog_partition(store, partition)
     with FileChangelog.open(directory.changelog, specification.kind, partition=logged) as log:
         root.check_current(store)
-        refuse_unfinished_write(root.home(store))
+        refuse_unfinished_write(root.home(store), {partition: log.end_offset})
         yield log

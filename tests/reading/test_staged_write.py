@@ -1,5 +1,6 @@
 """A write to many partitions happens as a whole or not at all, whatever dies in between."""
 
+import errno
 import os
 import threading
 import time
@@ -25,6 +26,7 @@ from staged_counts import (
 )
 
 import statestores as ss
+from statestores import failpoints
 from statestores.arrow.file_access import checksum_of
 from statestores.changelog import FileChangelog, change_schema
 from statestores.errors import (
@@ -42,7 +44,7 @@ from statestores.resharding import reshard
 from statestores.staging.staged_rows import StagedFile, StagedWriter, staged_batches
 from statestores.staging.staged_write import discard, publish, stage, write_at_once
 from statestores.staging.unfinished_write import finish_staged_writes
-from statestores.staging.write_intent import staging_directory
+from statestores.staging.write_intent import StreamBatch, staging_directory
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 
@@ -218,6 +220,78 @@ def test_a_discarded_write_leaves_nothing(root: ss.StateRoot, tmp_path: Path) ->
     assert leftovers(root) == set()
     assert content(root) == OLD
     assert not elsewhere.exists()
+
+
+def test_a_late_attempt_does_not_fail_a_write_that_counts(
+    root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A speculative attempt of a task staged on while the driver published the other one.
+
+    It put a file into the directory that was being emptied. "Directory not empty" was the end of a
+    job whose rows counted, and who repeated it had retained duplicates twice.
+    """
+    rows = staged(root, "w", "first", NEW.items())
+    remove, late = os.rmdir, list[str]()
+
+    def stage_meanwhile(path: Any, **options: Any) -> None:
+        if not late:
+            late.append("late")
+            staged(root, "w", "late", NEW.items())
+        remove(path, **options)
+
+    monkeypatch.setattr(os, "rmdir", stage_meanwhile)
+    publish(root, "counts", "w", [rows])
+
+    assert late == ["late"]
+    assert content(root) == OLD | NEW
+    assert leftovers(root) == {"w"}
+    finish_staged_writes(root, "counts", abandoned_after_ms=0)
+    assert leftovers(root) == set()
+
+
+@pytest.mark.parametrize("batch", [None, StreamBatch(stream="q", number=0)])
+def test_rows_that_cannot_be_removed_do_not_fail_a_write_that_counts(
+    root: ss.StateRoot,
+    batch: StreamBatch | None,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The error said nothing of the rows being there, so the caller would have written them again.
+
+    A micro-batch that comes again does not fail for that, either.
+    """
+
+    def refuse(path: Any, **_: Any) -> None:
+        raise OSError(errno.EIO, "the disk failed", str(path))
+
+    for _ in range(1 if batch is None else 2):
+        rows = staged(root, "w", "t0", NEW.items())
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "rmdir", refuse)
+            publish(root, "counts", "w", [rows], batch=batch)
+        assert "the write 'w' counts, and its rows are still there" in caplog.text
+        caplog.clear()
+
+    assert content(root) == OLD | NEW
+    finish_staged_writes(root, "counts", abandoned_after_ms=0)
+    assert leftovers(root) == set()
+
+
+def test_rows_are_not_discarded_while_somebody_publishes(root: ss.StateRoot) -> None:
+    """Two drivers had one checkpoint, and the write of a micro-batch has one name in both.
+
+    One of them failed, and removed what the other one had looked at and was about to commit: that
+    write counted then, and nobody could carry it out.
+    """
+    rows = staged(root, "w", "t0", NEW.items())
+    failpoints.arm("publish.checked", lambda: discard(root.path, "counts", "w"))
+    try:
+        publish(root, "counts", "w", [rows])
+    finally:
+        failpoints.disarm()
+
+    assert content(root) == OLD | NEW
+    assert leftovers(root) == set()
 
 
 def test_a_write_at_once_is_whole_or_nothing(root: ss.StateRoot) -> None:
