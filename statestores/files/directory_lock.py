@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from io import FileIO
 from os import PathLike
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from statestores.errors import StoreLockedError
 from statestores.files.durable_directory import make_directory
@@ -22,6 +22,21 @@ from statestores.spi.forking import disown_after_fork
 
 LOCK_FILE = "OWNER.lock"
 """The name of the lock file inside the directory."""
+
+_SIGNATURE_BYTES = 4096
+
+
+class Signature(NamedTuple):
+    """What an owner has written into its lock file, as an object of JSON."""
+
+    pid: int
+    """Its process id."""
+
+    host: str
+    """The name of its machine."""
+
+    since: str
+    """When it took the lock, in ISO 8601."""
 
 
 class _LockFile(FileIO):
@@ -103,21 +118,33 @@ def _lock(path: Path, file: FileIO) -> None:
 
 def _sign(descriptor: int) -> None:
     """Write who holds the lock."""
-    owner = {
-        "pid": os.getpid(),
-        "host": os.uname().nodename,
-        "since": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    owner = Signature(os.getpid(), os.uname().nodename, since)
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(owner).encode(), 0)
+    os.pwrite(descriptor, json.dumps(owner._asdict()).encode(), 0)
+
+
+def read_signature(descriptor: int) -> Signature | None:
+    """Return who has signed the lock file that *descriptor* has open.
+
+    ``None`` means that nobody has: an owner is signing right now, or has died before it did.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    try:
+        signed = json.loads(os.pread(descriptor, _SIGNATURE_BYTES, 0))
+        return Signature(int(signed["pid"]), str(signed["host"]), str(signed["since"]))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def _owner(descriptor: int) -> str:
-    """Return in words who holds the lock; the owner may be writing its name right now."""
+    """Return in words who holds the lock."""
     try:
-        owner = json.loads(os.pread(descriptor, 4096, 0))
-        return f"in process {owner['pid']} on {owner['host']!r} since {owner['since']}"
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return "elsewhere, by an owner that has not signed yet"
+        owner = read_signature(descriptor)
     except OSError as error:
         return f"elsewhere, by an owner whose name cannot be read ({error.strerror or error})"
+    if owner is None:
+        return "elsewhere, by an owner that has not signed yet"
+    return f"in process {owner.pid} on {owner.host!r} since {owner.since}"

@@ -4,14 +4,13 @@ Whoever tries to take a lock in order to see whether it is held keeps its owner 
 follows only reads: the name that an owner has signed with, and the kernel's list of locks.
 """
 
-import json
 import os
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
 from statestores.errors import StorageError
-from statestores.files.directory_lock import LOCK_FILE
+from statestores.files.directory_lock import LOCK_FILE, read_signature
 
 _KERNEL_LOCKS = Path("/proc/locks")
 
@@ -49,16 +48,15 @@ def lock_owner(directory: str | PathLike[str]) -> LockOwner | None:
         raise StorageError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
     try:
         inode = os.fstat(descriptor).st_ino
-        signed = json.loads(os.read(descriptor, 4096))
-        pid, host, since = int(signed["pid"]), str(signed["host"]), str(signed["since"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None  # it is signing right now, or died before
+        owner = read_signature(descriptor)
     except OSError as error:
         raise StorageError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
     finally:
         os.close(descriptor)
-    here = host == os.uname().nodename
-    return LockOwner(pid=pid, host=host, since=since, holds=_is_held(inode) if here else None)
+    if owner is None:
+        return None
+    is_here = owner.host == os.uname().nodename
+    return LockOwner(**owner._asdict(), holds=_is_held(inode) if is_here else None)
 
 
 def _is_held(inode: int) -> bool | None:
