@@ -27,7 +27,14 @@ from statestores.object_log.changelog import unique_id
 from statestores.object_log.documents import Batch, Staged
 from statestores.object_log.driver import run
 from statestores.object_log.view import View
-from statestores.object_log.writes import Accept, commit_staged, refuse_voided, stage, staged_as
+from statestores.object_log.writes import (
+    Accept,
+    AcceptBatches,
+    commit_staged,
+    refuse_voided,
+    stage,
+    staged_as,
+)
 from statestores.spi.specification import StoreSpecification
 from statestores.staging.next_sequence import next_sequence, numbers_duplicates
 from statestores.staging.staged_objects import (
@@ -67,6 +74,9 @@ class ObjectWrite:
 
     accept: Accept | None = None
     """What refuses ends of partitions; all partitions are watched then."""
+
+    accept_batches: AcceptBatches | None = None
+    """What refuses the last batch of each stream that the store has."""
 
     def commit(self) -> bool:
         """Commit it; return ``False`` for a batch that has been applied before.
@@ -120,6 +130,7 @@ class ObjectWrite:
             batch=batch,
             watched=() if accept is None else range(self.log.partitions),
             accept=accept,
+            accept_batches=self.accept_batches,
             at_ms=wall_clock_ms(),
         )
         applied = run(steps, self.log.storage) is not None

@@ -68,7 +68,8 @@ def publish_rows(
 
     Raises:
         CommitConflictError: The store does not end as expected; nothing was written.
-        StoreMismatchError: The store has a later *batch* of the stream than this one.
+        StoreMismatchError: The store has a later *batch* of the stream than this one, or lacks the
+            one before it.
         StoreLockedError: Somebody had the store for as long as ``commitTimeout`` says.
         StateStoreError: It cannot be published.
     """
@@ -95,17 +96,20 @@ def _check_checkpoint(store: str, batch: "StreamBatch", last: int | None) -> Non
     """Accept a batch behind the *last* one that *store* has of its stream, or that one again.
 
     Spark repeats no other, so the rows of one before that are others than those that were published
-    under its number.
+    under its number. It leaves none out, so before one that is further on some are missing.
 
     Raises:
-        StoreMismatchError: It is one before.
+        StoreMismatchError: It is another one (SPK-10, SPK-11).
     """
-    if last is not None and batch.number < last:
-        raise StoreMismatchError(
-            f"the store {store!r} has the micro-batch {last} of the query {batch.stream!r}, whose "
-            f"checkpoint goes on with {batch.number}: the checkpoint is an older copy; put back "
-            "the newest one, or begin with a new checkpoint"
-        )
+    if last is None or last <= batch.number <= last + 1:
+        return
+    older = "checkpoint is" if batch.number < last else "store is"
+    also = "" if batch.number < last else ", or the query has written to another one meanwhile"
+    raise StoreMismatchError(
+        f"the store {store!r} has the micro-batch {last} of the query {batch.stream!r}, whose "
+        f"checkpoint goes on with {batch.number}: the {older} an older copy{also}; put back the "
+        "newest one, or begin with a new checkpoint"
+    )
 
 
 def discard_rows(plan: WritePlan, write_id: str) -> None:
@@ -171,8 +175,16 @@ def _publish_objects(
         overwrite=overwrite,
         batch=batch,
         accept=accept,
+        accept_batches=None if batch is None else partial(_check_batches, name, batch),
     )
-    when_unlocked(write.commit, plan.commit_timeout_ms, f"the write to {name!r}", _OPTION)
+    is_new = when_unlocked(write.commit, plan.commit_timeout_ms, f"the write to {name!r}", _OPTION)
+    if batch is not None and not is_new:
+        _check_batches(name, batch, write.log.view(()).batches)
+
+
+def _check_batches(store: str, batch: "StreamBatch", batches: Mapping[str, int]) -> None:
+    """Do as `_check_checkpoint`, *batches* being the last one of each stream."""
+    _check_checkpoint(store, batch, batches.get(batch.stream))
 
 
 def _root_with_store(plan: WritePlan) -> "StateRoot":

@@ -215,12 +215,13 @@ def test_a_micro_batch_is_not_forgotten_for_an_older_copy(tmp_path: Path) -> Non
     assert _content(tmp_path)["counts"] == dict.fromkeys(_WORDS, 4)
 
 
-@pytest.mark.spec("SPK-10")
-def test_rows_under_a_number_that_is_long_used_are_refused(tmp_path: Path) -> None:
+@pytest.mark.spec("SPK-10", "SPK-11")
+def test_a_micro_batch_of_another_moment_is_refused(tmp_path: Path) -> None:
     """A streaming write went on from a checkpoint of the day before, with new rows.
 
     Its micro-batches had numbers that the store had, so they were taken for repetitions, and the
-    rows were dropped without a word. The last one may come again.
+    rows were dropped without a word. The last one may come again. Where the whole state was put
+    back from an older copy, the query went on as well, and two micro-batches were gone.
     """
     plan = WritePlan(
         root=GivenRoot(tmp_path / "state"),
@@ -243,6 +244,8 @@ def test_rows_under_a_number_that_is_long_used_are_refused(tmp_path: Path) -> No
     write(2, 2)
     with pytest.raises(StoreMismatchError, match=r"micro-batch 2 of the query 'q', .* with 1"):
         write(1, 3)
+    with pytest.raises(StoreMismatchError, match=r"micro-batch 2 of the query 'q', .* with 4: the"):
+        write(4, 4)
 
     with ss.open_logged_store(tmp_path / "state", _COUNTS, backend="memory") as logged:
         assert (logged.store.get("a"), logged.changelog.end_offset) == (2, 3)
