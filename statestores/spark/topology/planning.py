@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from statestores.errors import InvalidTopologyError, InvalidTypeError
+from statestores.errors import InvalidTopologyError, InvalidTypeError, StoreMismatchError
 from statestores.processing import Topology
 from statestores.processing.local.identity import claim
 from statestores.processing.operators.windowed import WindowedOperator
@@ -19,6 +19,7 @@ from statestores.spark.topology.record_columns import (
     RecordPlacement,
     TopicPlacement,
 )
+from statestores.state_root import StateRoot
 
 RUNNER = "spark"
 """What the state says of who has run the topology on it."""
@@ -100,6 +101,7 @@ def plan_chain(graph: Graph, root: GivenRoot, settings: ChainSettings) -> Chain:
     for part in feeding_first(graph):
         tasks = graph.task_count(part, counts)
         for store in part.stores:
+            _check_partitions(state, store.name, tasks)
             placement = part.placement_of(store.name)
             state.add_store(store, partitions=tasks, placement=placement)
         function = PartFunction(
@@ -140,6 +142,22 @@ def plan_chain(graph: Graph, root: GivenRoot, settings: ChainSettings) -> Chain:
             )
         )
     return Chain(parts)
+
+
+def _check_partitions(state: StateRoot, store: str, partitions: int) -> None:
+    """Accept a *store* that is new in *state*, or has as many *partitions*.
+
+    Raises:
+        StoreMismatchError: It has others, which no reshard changes (RSH-12).
+    """
+    present = state.stores.get(store)
+    if present is not None and present.partitions != partitions:
+        raise StoreMismatchError(
+            f"the state of the topology has {present.partitions} partitions of {store!r}, and is "
+            f"to be run with {partitions}: a state keeps the number that it was begun with. Leave "
+            "partitions= and those of topics as they were, or run the topology anew, with another "
+            "state and another checkpoint"
+        )
 
 
 def _written_topics(graph: Graph) -> set[str]:

@@ -259,7 +259,8 @@ def test_a_topology_that_feeds_itself_without_end_is_refused(
 def test_a_state_belongs_to_one_runner_and_one_checkpoint(tmp_path: Path) -> None:
     """The local runner knows another way how far its input is, so neither takes the other's.
 
-    And to one number of partitions, which is that of the topics.
+    And to one number of partitions, which is that of the topics. Who gave another one was told to
+    reshard a store, which is refused as well.
     """
     topology, state = three_parts(), tmp_path / "state"
     given = micro_batches(random.Random(1), 3)
@@ -268,6 +269,8 @@ def test_a_state_belongs_to_one_runner_and_one_checkpoint(tmp_path: Path) -> Non
 
     with pytest.raises(StoreMismatchError, match="one of them is an older copy"):
         ChainRun(topology, state).run(3, given[2])
+    with pytest.raises(StoreMismatchError, match="keeps the number that it was begun with"):
+        ChainRun(topology, state, partitions=5)
     with pytest.raises(InvalidArgumentError, match="the state of a topology"):
         reshard(state, "counts", 3)
     with pytest.raises(TopologyMismatchError, match="the runner 'spark' runs"):
