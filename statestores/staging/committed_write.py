@@ -6,7 +6,7 @@ far it has come. Nothing here can be taken back, and all of it can be done again
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import chain, pairwise
 from logging import getLogger
 from pathlib import Path
@@ -21,9 +21,15 @@ from statestores.changelog import (
     changelog_partition,
 )
 from statestores.changelog.file_log import append_frame
-from statestores.errors import StorageError, StoreCorruptedError, StoreMismatchError
+from statestores.errors import (
+    StorageError,
+    StoreCorruptedError,
+    StoreLockedError,
+    StoreMismatchError,
+)
 from statestores.failpoints import reach
-from statestores.files.directory_lock import DirectoryLock
+from statestores.files.directory_lock import LOCK_FILE, DirectoryLock
+from statestores.files.presence import look_for
 from statestores.files.tree_removal import remove_tree
 from statestores.opening import backend_of
 from statestores.spi.durability import Durability
@@ -151,6 +157,22 @@ def writing(store_directory: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+@contextmanager
+def unless_published(store_directory: Path) -> Iterator[bool]:
+    """Keep others from publishing, and give ``True``; ``False`` if somebody does at this moment.
+
+    Where nobody ever has, there is no lock to take, and none is left behind.
+    """
+    with ExitStack() as held:
+        is_free = True
+        if look_for(staging_directory(store_directory) / LOCK_FILE) is not None:
+            try:
+                held.enter_context(writing(store_directory))
+            except StoreLockedError:
+                is_free = False
+        yield is_free
 
 
 def partitions_of(root: StateRoot, store: str) -> dict[int, PartitionDirectory]:

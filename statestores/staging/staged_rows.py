@@ -256,9 +256,9 @@ def _reading(path: Path) -> Iterator[None]:
         except FileNotFoundError as error:
             raise StoreNotFoundError(
                 f"the staged file {str(path)!r} is not there: either the partitions were replaced "
-                "since it was staged, by a reshard or by an overwrite with snapshots, and the "
-                "write has to be repeated; or the state root is not on a file system that all "
-                "tasks and the driver share"
+                "since it was staged, by a reshard or by an overwrite with snapshots, or another "
+                "driver of the query has given it up, and the write has to be repeated; or the "
+                "state root is not on a file system that all tasks and the driver share"
             ) from error
 
 

@@ -7,7 +7,7 @@ it dies after that, the next writer finishes the write (`unfinished_write`), and
 as finished all along. When it dies before, nothing has happened.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from os import PathLike
@@ -25,12 +25,10 @@ from statestores.changelog import (
     changelog_partition,
 )
 from statestores.changelog.file_log import wall_clock_ms
-from statestores.errors import InvalidArgumentError, StorageError, StoreLockedError
+from statestores.errors import InvalidArgumentError, StorageError
 from statestores.failpoints import reach
-from statestores.files.directory_lock import LOCK_FILE
 from statestores.files.local_path import local_path
 from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS, when_unlocked
-from statestores.files.presence import look_for
 from statestores.generations import current_home, place_in_root, refuse_staged_before
 from statestores.partitioning import partitioner_by_name
 from statestores.spi.specification import StoreSpecification
@@ -41,6 +39,7 @@ from statestores.staging.committed_write import (
     partitions_of,
     remove_published,
     remove_write,
+    unless_published,
     writing,
 )
 from statestores.staging.next_sequence import next_sequence, numbers_duplicates
@@ -367,26 +366,26 @@ def _discarding(root: StateRoot, store: str, write_id: str) -> Iterator[None]:
         raise
 
 
-def discard(root: str | PathLike[str], store: str, write_id: str) -> None:
+def discard(
+    root: str | PathLike[str],
+    store: str,
+    write_id: str,
+    *,
+    counts: Callable[[], bool] = lambda: False,
+) -> None:
     """Remove what was staged for a write that will not be published; repeating it is no error.
 
-    A write that is committed stays: it has happened. So do rows while somebody publishes, which may
-    be these, and then they go as those of a job that died. Directories that were made only for the
-    removed write go too.
+    A write that is committed stays: it has happened. *counts* says that of one which something else
+    commits than the store. So do rows while somebody publishes: another driver of the same query
+    may have looked at them, and be about to commit; they go as those of a job that died.
+    Directories that were made only for the removed write go too.
 
     Raises:
         StorageError: They cannot be removed.
     """
     directory = current_home(local_path(root, "root"), store)
-    with ExitStack() as held:
-        # Where another driver of the same query publishes these very rows, they are not to go
-        # between its look at them and its commit.
-        if look_for(staging_directory(directory) / LOCK_FILE) is not None:
-            try:
-                held.enter_context(writing(directory))
-            except StoreLockedError:
-                return
-        if is_unfinished(directory, write_id):
+    with unless_published(directory) as is_free:
+        if not is_free or is_unfinished(directory, write_id) or counts():
             return
         remove_write(write_directory(directory, write_id))
     for empty in (staging_directory(directory), directory, directory.parent):

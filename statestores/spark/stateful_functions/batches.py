@@ -20,10 +20,12 @@ from statestores.errors import (
     StoreMismatchError,
     StoreNotFoundError,
 )
+from statestores.generations import current_home
 from statestores.reading.locations import changelog_of
 from statestores.spark.stateful_functions.micro_batch import Compute, MicroBatch, OperatorBatches
 from statestores.spark.stateful_functions.plan import StatefulPlan
 from statestores.spark.stateful_functions.task import StatefulTask
+from statestores.staging.committed_write import unless_published
 from statestores.staging.operator_file import (
     BatchRecord,
     StoreChanges,
@@ -32,6 +34,7 @@ from statestores.staging.operator_file import (
     remove_other_outputs,
     store_record,
 )
+from statestores.staging.staged_rows import staged_size
 from statestores.staging.staged_write import Publisher, StagedRows, discard, publishing
 from statestores.staging.unfinished_write import finish_staged_writes
 from statestores.staging.write_intent import read_intent, write_directory
@@ -102,12 +105,21 @@ class MicroBatches(OperatorBatches):
         remove_other_outputs(self._plan.directory, "")
 
     def give_up(self, batch: MicroBatch) -> None:
-        record = read_record(self._plan.directory)
-        if record is not None and record.write_id == batch.write_id:
-            return
-        for specification in self._plan.specifications:
-            discard(self._plan.root, specification.name, batch.write_id)
-        remove_other_outputs(self._plan.directory, "" if record is None else record.write_id)
+        plan = self._plan
+
+        def last() -> str:
+            record = read_record(plan.directory)
+            return "" if record is None else record.write_id
+
+        def counts() -> bool:
+            return last() == batch.write_id
+
+        for each in plan.specifications:
+            discard(plan.root, each.name, batch.write_id, counts=counts)
+        # Another driver of the query, which has the locks of all stores, may be about to commit.
+        with unless_published(current_home(plan.root, plan.specifications[0].name)) as is_free:
+            if is_free and not counts():
+                remove_other_outputs(plan.directory, last())
 
     def _settled(self, root: StateRoot) -> BatchRecord | None:
         """Carry out what is committed, and return it; ``None`` if there is nothing committed."""
@@ -167,11 +179,25 @@ class MicroBatches(OperatorBatches):
                         f"{record.number} was computed, so it is not committed; start the query "
                         "again"
                     )
+            self._check_staged(root, record)
             self._plan.directory.mkdir(parents=True, exist_ok=True)
             store_record(self._plan.directory, record)
             for name, publisher in publishers.items():
                 _publish(publisher, record, name)
         remove_other_outputs(self._plan.directory, record.write_id)
+
+    def _check_staged(self, root: StateRoot, record: BatchRecord) -> None:
+        """Accept a *record* of files that are there: with the locks, nobody takes them away.
+
+        Raises:
+            StoreNotFoundError: One is gone: another driver has given up the same micro-batch.
+        """
+        for name, changes in record.stores.items():
+            staged = write_directory(root.home(name), record.write_id)
+            for file in changes.files:
+                staged_size(staged / file.name)
+        for file in record.outputs:
+            staged_size(self._plan.directory / record.write_id / file.name)
 
     def _end_offsets(
         self, root: StateRoot, store: str, *, recorded: bool = False

@@ -1,8 +1,9 @@
 """A driver of two stores dies at any step of a micro-batch, without Spark."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import count as numbers
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from stateful_words import STORE, count, state_of
 import statestores as ss
 from statestores import failpoints
 from statestores.arrow import put_many
+from statestores.errors import StoreNotFoundError
 from statestores.spark import OpenStores
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.stateful_functions.batches import MicroBatches
@@ -58,19 +60,24 @@ class _Drivers:
     """Drivers of one operator, each of which knows only what is in the files."""
 
     def __init__(self, plan: StatefulPlan) -> None:
-        self._plan = plan
+        self.plan = plan
         self.computed = 0
+        self.when_computed: Callable[[], object] | None = None
+        """Called when all tasks have staged."""
 
     def run(self, number: int) -> dict[str, int]:
         """Run a micro-batch in a life of its own; return what it has emitted."""
 
         def compute(task: StatefulTask) -> list[TaskResult]:
             self.computed += 1
-            return results_of(task, _words(number))
+            results = results_of(task, _words(number))
+            if self.when_computed is not None:
+                self.when_computed()
+            return results
 
         batch = MicroBatch(query=QUERY, number=number, is_in_sequence=True)
-        done = MicroBatches(self._plan).run(batch, compute)
-        place = self._plan.outputs(done.write_id)
+        done = MicroBatches(self.plan).run(batch, compute)
+        place = self.plan.outputs(done.write_id)
         tables = [rows for file in done.outputs for rows in emitted_rows(place, file)]
         rows = [(row["word"], row["count"]) for table in tables for row in table.to_pylist()]
         assert len(dict(rows)) == len(rows)
@@ -89,7 +96,7 @@ class _Drivers:
 
     def have_committed(self, number: int) -> bool:
         """Return whether the micro-batch is the one that has the record."""
-        record = read_record(self._plan.directory)
+        record = read_record(self.plan.directory)
         return record is not None and record.number == number
 
 
@@ -127,3 +134,36 @@ def test_two_stores_have_a_micro_batch_or_not(step: str, drivers: _Drivers, tmp_
             break
 
     assert number >= 1
+
+
+def test_a_second_driver_that_gives_up_takes_nothing_away(
+    drivers: _Drivers, tmp_path: Path
+) -> None:
+    """Two drivers had one checkpoint, and the tasks of one of them failed in a micro-batch.
+
+    What it had staged goes, and that of the other driver, which has the same name, went as well.
+    The other one committed: the micro-batch counted then, and its changes and rows were nowhere, so
+    that the state had to be put back. It is told before it commits, and goes on when it begins
+    again; once it is about to commit, nothing is taken from it.
+    """
+    totals = Counter[str]()
+    for number, step in enumerate(("", *_STEPS)):
+        batch = MicroBatch(query=QUERY, number=number, is_in_sequence=True)
+        give_up = partial(MicroBatches(drivers.plan).give_up, batch)
+        if step:
+            failpoints.arm(step, give_up)
+        else:
+            drivers.when_computed = give_up
+            with pytest.raises(StoreNotFoundError, match="another driver of the query"):
+                drivers.run(number)
+            drivers.when_computed = None
+            assert not drivers.have_committed(number)
+        try:
+            emitted = drivers.run(number)
+        finally:
+            failpoints.disarm()
+        totals.update(_words(number))
+
+        assert emitted == {word: totals[word] for word in _words(number)}
+        assert state_of(tmp_path / "state") == dict(totals)
+        assert state_of(tmp_path / "state", "lengths") == dict(totals)
