@@ -167,6 +167,7 @@ class MicroBatches(OperatorBatches):
             publishers = self._when_unlocked(lambda: _publishers(root, record.stores, locks))
             for name, publisher in publishers.items():
                 if publisher.has(record.batch):
+                    self._refuse_twin(record)
                     raise StoreMismatchError(
                         f"{name!r} has the micro-batch {record.number} of the query "
                         f"{record.query!r} already, and another query has used "
@@ -185,6 +186,20 @@ class MicroBatches(OperatorBatches):
             for name, publisher in publishers.items():
                 _publish(publisher, record, name)
         remove_other_outputs(self._plan.directory, record.write_id)
+
+    def _refuse_twin(self, record: BatchRecord) -> None:
+        """Accept a *record* that is not the last one already.
+
+        Raises:
+            CommitConflictError: It is: another driver has computed the micro-batch as well.
+        """
+        last = read_record(self._plan.directory)
+        if last is not None and last.write_id == record.write_id:
+            raise CommitConflictError(
+                f"another driver of the query {record.query!r} has committed its micro-batch "
+                f"{record.number} at this moment; stop one of them, and start the query again with "
+                "the checkpoint that it has, which goes on from there"
+            )
 
     def _check_staged(self, root: StateRoot, record: BatchRecord) -> None:
         """Accept a *record* of files that are there: with the locks, nobody takes them away.

@@ -16,7 +16,7 @@ from stateful_words import STORE, count, state_of
 import statestores as ss
 from statestores import failpoints
 from statestores.arrow import put_many
-from statestores.errors import StoreNotFoundError
+from statestores.errors import CommitConflictError, StoreNotFoundError
 from statestores.spark import OpenStores
 from statestores.spark.given_root import GivenRoot
 from statestores.spark.stateful_functions.batches import MicroBatches
@@ -167,3 +167,20 @@ def test_a_second_driver_that_gives_up_takes_nothing_away(
         assert emitted == {word: totals[word] for word in _words(number)}
         assert state_of(tmp_path / "state") == dict(totals)
         assert state_of(tmp_path / "state", "lengths") == dict(totals)
+
+
+def test_a_second_driver_that_commits_first_is_named(drivers: _Drivers, tmp_path: Path) -> None:
+    """The driver that came second was told that another query had used the function since.
+
+    And to begin with a new checkpoint, which counts all of its input once more. With the one that
+    it has, it gets what the other one has emitted.
+    """
+    twin = _Drivers(drivers.plan)
+    drivers.when_computed = partial(twin.run, 0)
+    with pytest.raises(CommitConflictError, match="start the query again with the checkpoint"):
+        drivers.run(0)
+    drivers.when_computed = None
+
+    assert drivers.run(0) == twin.run(0) == dict(Counter(_words(0)))
+    assert (drivers.computed, twin.computed) == (1, 1)
+    assert state_of(tmp_path / "state") == dict(Counter(_words(0)))
