@@ -69,7 +69,7 @@ def add_copied_store(storage: ObjectStorage, entry: StoreEntry) -> Stores:
 
     def change(stores: Stores) -> Stores | None:
         present = stores.get(name)
-        if present is not None and present.log_generation != entry.log_generation:
+        if present is not None and not _goes_on_from(storage, present, entry):
             raise has_already(storage, name)
         return None if present is not None else {**stores, name: entry}
 
@@ -84,6 +84,17 @@ def has_already(storage: ObjectStorage, store: str) -> StoreMismatchError:
         f"the state root {storage.url!r} has a store {store!r} already; reshard into another one, "
         "or leave to (--to) out to reshard that one in place"
     )
+
+
+def _goes_on_from(storage: ObjectStorage, present: StoreEntry, begun: StoreEntry) -> bool:
+    """Return whether the store is, or was before it was resharded, the one that was *begun* as."""
+    if present.log_generation == begun.log_generation:
+        return True
+    from statestores.object_log.driver import run  # noqa: PLC0415  # needs Arrow, an extra
+    from statestores.object_log.settling import read_checkpoint  # noqa: PLC0415
+
+    known = run(read_checkpoint(log_of(storage, present).names), storage)
+    return begun.log_generation in known.checkpoint.former
 
 
 def note_log_may_end(storage: ObjectStorage, store: str, known: StoreEntry) -> Stores:

@@ -26,6 +26,7 @@ from statestores.reading.partition_reader import PartitionReader
 from statestores.resharding import plan_reshard, reshard
 from statestores.state_root import StateRoot
 from statestores.storage import Found, Outcome, open_storage
+from statestores.storage.obstore_driver import ObstoreStorage
 from statestores.verification import verify
 
 
@@ -192,3 +193,36 @@ def test_who_comes_second_is_refused_and_who_dies_leaves_nothing_that_counts(
         with pytest.raises(CommitInDoubtError, match="nobody can tell whether"):
             reshard(source, "kept", 3, to=to)
         assert any(name.endswith("/checkpoint") for name in everything(to))
+
+
+@pytest.mark.spec("RSH-23")
+def test_a_copy_that_was_resharded_at_once_keeps_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to the put by which the copy counts was lost, and somebody resharded it.
+
+    The copy then took the store for another one of the name, said so, and removed what it had made,
+    the end of the log that had counted with it: no vacuum got past that any more.
+    """
+    to = new_url()
+    StateRoot.create(to)
+    root = StateRoot.create(tmp_path / "source")
+    root.add_store(ss.KeyValue("kept"), partitions=1)
+    replace = ObstoreStorage.replace
+    lost: list[str] = []
+
+    def lose_one(storage: ObstoreStorage, name: str, data: bytes, tag: str) -> Outcome:
+        outcome = replace(storage, name, data, tag)
+        if name == "statestores.json" and not lost:
+            lost.append(name)
+            reshard(to, "kept", 3)
+            return Outcome.UNKNOWN
+        return outcome
+
+    monkeypatch.setattr(ObstoreStorage, "replace", lose_one)
+
+    assert reshard(root, "kept", 2, to=to).partitions == 2
+    assert lost
+    assert StateRoot.open(to).store("kept").partitions == 3
+    assert StateRoot.open(to).object_log("kept").vacuum() is not None
+    assert [each for each in verify(to) if each.is_failure] == []
