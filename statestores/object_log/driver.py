@@ -2,7 +2,7 @@
 
 import time
 
-from statestores.errors import StorageError
+from statestores.errors import CommitInDoubtError, StorageError
 from statestores.object_log.requests import (
     Create,
     Delete,
@@ -24,6 +24,7 @@ def run(steps: Steps[T], storage: ObjectStorage) -> T:
     """Return what *steps* come to on *storage*.
 
     Raises:
+        CommitInDoubtError: They do; it says what the last put met (OBJ-55).
         StateStoreError: What they raise, a failure of the storage among it.
     """
     wait_s = _FIRST_WAIT_S
@@ -42,6 +43,13 @@ def run(steps: Steps[T], storage: ObjectStorage) -> T:
     except StopIteration as done:
         result: T = done.value
         return result
+    except CommitInDoubtError as error:
+        why = storage.last_failure()
+        if why is None:
+            raise
+        raise CommitInDoubtError(
+            f"{error}; the last put met {why}: check the network, the credentials and their rights"
+        ) from error
 
 
 def _answer(request: Request, storage: ObjectStorage) -> object:

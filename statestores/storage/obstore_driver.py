@@ -4,6 +4,7 @@ A driver's error may quote a signed URL or a header, so none of them is shown or
 said of one is its class, and its first line without queries and without the options' values.
 """
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,10 +35,15 @@ _RETRIES: dict[str, Any] = {"max_retries": 4, "retry_timeout": timedelta(seconds
 """What the client tries by itself. Conditional puts that it repeats are read back (OBJ-5)."""
 
 _SHOWN = 300
-_QUERY = re.compile(r"\?[^\s\"')]*")
+_QUERY = re.compile(r"\?(?!xml\s|>)[^\s\"')]*")  # none begins as XML does
 _USER = re.compile(r"//[^/\s@]*@")
 _LEAST_SECRET = 4
 _PLACES = ("endpoint", "region")
+_ELEMENT = re.compile(r"<([^<>/]*(?:Token|AccessKey|Sign|CanonicalRequest)[^<>/]*)>[^<]*")
+"""What a service quotes of a request that it refuses, such as the token that has expired."""
+
+_VARIABLES = {"s3": "AWS_", "gs": "GOOGLE_", "az": "AZURE_"}
+_SECRET_VARIABLE = re.compile("KEY|SECRET|TOKEN|PASSWORD|SAS")
 
 _memories: dict[str, Any] = {}
 
@@ -75,7 +81,8 @@ class ObstoreStorage(ObjectStorage):
             ) from None
         texts = [value for each in nested.values() for value in each.values()]
         inside = [value for value in texts if isinstance(value, str)]
-        return cls(place, store, [*_secrets_of(options), *inside])
+        outside = _secrets_of_environment(place.scheme)
+        return cls(place, store, [*_secrets_of(options), *inside, *outside])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
@@ -221,10 +228,19 @@ def _secrets_of(options: Mapping[str, str]) -> list[str]:
     ]
 
 
+def _secrets_of_environment(scheme: str) -> list[str]:
+    """Return what no message may show of the variables that the driver takes options from."""
+    return [
+        value
+        for name, value in os.environ.items()
+        if name.upper().startswith(_VARIABLES[scheme]) and _SECRET_VARIABLE.search(name.upper())
+    ]
+
+
 def _without_secrets(error: BaseException | None, secrets: Sequence[str]) -> str:
     """Return what may be shown of *error*."""
     (first, *_) = str(error).splitlines() or [""]
-    text = _USER.sub("//", _QUERY.sub("", first))
+    text = _ELEMENT.sub(r"<\1>…", _USER.sub("//", _QUERY.sub("", first)))
     for secret in secrets:
         text = text.replace(secret, "…")
     return f"{type(error).__name__}: {text[:_SHOWN]}".rstrip(": ")

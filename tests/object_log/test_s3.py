@@ -3,11 +3,13 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,6 +22,7 @@ from s3_writer import INPUT, expected
 
 import statestores as ss
 from statestores.errors import (
+    CommitInDoubtError,
     FencedError,
     InvalidArgumentError,
     StateStoreError,
@@ -176,6 +179,36 @@ def test_a_refusal_shows_no_credentials(bucket: Bucket, proxy: FaultyProxy) -> N
     for error in (refused.value, refused.value.__cause__, refused.value.__context__):
         assert SECRET not in repr(error)
     assert refused.value.__cause__ is None
+
+
+@pytest.mark.spec("OBJ-55", "OBJ-21")
+def test_a_put_without_the_right_to_it_says_so(
+    bucket: Bucket, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Credentials that only read were told that the object store does not answer.
+
+    It had, each time, with 403; and what it quotes of a request was shown where the credentials
+    came from the environment: of those nobody knew that they are secrets.
+    """
+    monkeypatch.setattr("statestores.object_log.driver._LONGEST_WAIT_S", 0.0)
+    make(bucket)
+    proxy.fault = lambda method, path: "deny" if method == "PUT" else None
+    options = dict(bucket.through(proxy).options)
+    for name in ("access_key_id", "secret_access_key"):
+        monkeypatch.setenv(f"AWS_{name.upper()}", options.pop(name))
+    root = ss.StateRoot.open(bucket.root, storage_options=options)
+    log = root.object_log("counts")
+    for call in (
+        partial(log.release, 0),
+        log.vacuum,
+        partial(root.add_store, ss.KeyValue("b"), partitions=1),
+    ):
+        with pytest.raises(CommitInDoubtError) as refused:
+            call()
+        assert "403 Forbidden" in str(refused.value)
+        assert str(refused.value).endswith("check the network, the credentials and their rights")
+        assert not re.search(f"{SECRET}|test-key-id|a-token", str(refused.value))
+    assert list(log.view([0]).parts) == [0]
 
 
 @pytest.mark.spec("OBJ-24")

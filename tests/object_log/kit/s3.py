@@ -140,7 +140,13 @@ def _winners(put: Callable[[bytes], Outcome], bodies: list[bytes]) -> int:
 Fault = Callable[[str, str], str | None]
 """From method and path to what goes wrong: ``refuse``: the service answers 503, and does nothing;
 ``forget``: it does it, and answers 500; ``hang up``: it does it, and the answer is lost; ``slow``;
-``truncate``: the answer ends too early."""
+``truncate``: the answer ends too early; ``deny``: the service answers 403, and quotes what it was
+given, as services do."""
+
+DENIED = (
+    b"<?xml version='1.0'?><Error><Code>ExpiredToken</Code><Token-0>a-token</Token-0>"
+    b"<AWSAccessKeyId>test-key-id</AWSAccessKeyId></Error>"
+)
 
 
 class FaultyProxy:
@@ -187,6 +193,12 @@ class FaultyProxy:
         request.close_connection = True
         if fault == "refuse":
             request.send_error(503)
+            return
+        if fault == "deny":
+            request.send_response_only(403)
+            request.send_header("Content-Length", str(len(DENIED)))
+            request.end_headers()
+            request.wfile.write(DENIED)
             return
         if fault == "slow":
             time.sleep(0.05)
