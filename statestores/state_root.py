@@ -99,7 +99,9 @@ class StateRoot:
         """
         storage = _storage(path, storage_options)
         if storage is not None:
-            RootObject(storage).create({"format": FORMAT, "stores": {}})
+            if storage.read(ROOT_FILE) is None:
+                stores_in_objects.refuse_inside_store(storage)
+                RootObject(storage).create({"format": FORMAT, "stores": {}})
             return cls(storage, _read_stores(storage))
         root = local_path(path)
         stores_in_directory.create_root(root)

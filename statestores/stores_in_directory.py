@@ -113,6 +113,7 @@ def add_store(root: Path, entry: StoreEntry, *, by_reshard: bool) -> dict[str, S
         stores = read_stores(root)
         if name not in stores and not by_reshard:
             _refuse_unfinished_reshard(root / name)
+            _refuse_root_in_store(root / name)
         changed = with_entry(stores, entry)
         if changed is None:
             return stores
@@ -172,4 +173,18 @@ def _refuse_unfinished_reshard(directory: Path) -> None:
             f"{str(directory)!r} has partitions of a reshard that has not ended, which a new store "
             "of that name would take for its own; let the reshard end, repeat it, or remove that "
             "directory"
+        )
+
+
+def _refuse_root_in_store(directory: Path) -> None:
+    """Accept the directory of a store that is to be added, if it is no state root (LAY-11).
+
+    Raises:
+        StoreMismatchError: It is.
+    """
+    if look_for(directory / ROOT_FILE) is not None:
+        raise StoreMismatchError(
+            f"{str(directory)!r} is a state root, where the partitions of a store "
+            f"{directory.name!r} would lie; give the store another name, or add it to another "
+            "state root"
         )

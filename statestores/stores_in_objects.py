@@ -5,11 +5,12 @@ file says by then. A store whose log may have ended is looked at (OBJ-47), and w
 says where it is, whatever the file does.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from statestores.errors import StoreMismatchError, StoreNotFoundError
+from statestores.errors import StorageError, StoreMismatchError, StoreNotFoundError
 from statestores.files.durable_json import ROOT_FILE
 from statestores.generations import resharded
 from statestores.object_root import RootObject
@@ -18,6 +19,8 @@ from statestores.storage import ObjectStorage
 
 if TYPE_CHECKING:
     from statestores.object_log import ObjectLog
+
+_log = logging.getLogger(__name__)
 
 Stores: TypeAlias = dict[str, StoreEntry]
 """The entries of stores, by name."""
@@ -41,7 +44,10 @@ def add_store(storage: ObjectStorage, entry: StoreEntry) -> Stores:
         StoreMismatchError: There is another store of that name.
         StorageError: The object store does not answer.
     """
-    with_entry(read_stores(storage), entry)  # refuses another store of that name
+    stores, name = read_stores(storage), entry.specification.name
+    with_entry(stores, entry)  # refuses another store of that name
+    if name not in stores:
+        refuse_root_in_store(storage, name)
     log_of(storage, entry).create()
     return _replace(storage, lambda stores: with_entry(stores, entry))
 
@@ -76,6 +82,50 @@ def add_copied_store(storage: ObjectStorage, entry: StoreEntry) -> Stores:
     if storage.read(ROOT_FILE) is None:
         RootObject(storage).create(content_of({name: entry}))
     return _replace(storage, change)
+
+
+def refuse_inside_store(storage: ObjectStorage) -> None:
+    """Accept a root that no other one has among the objects of a store (LAY-11).
+
+    Upkeep of that store would delete the inner root's. The places above may lie beyond the
+    caller's rights: what cannot be read there is taken for nothing.
+
+    Raises:
+        StoreMismatchError: One has.
+        StoreCorruptedError, UnsupportedFormatError: It cannot be told.
+    """
+    for outer in storage.outer():
+        root = RootObject(outer)
+        try:
+            fields, _ = root.read()
+        except StoreNotFoundError:
+            continue
+        except StorageError as error:
+            _log.debug("whether a state root lies at %r cannot be told: %s", outer.url, error)
+            continue
+        store = storage.url.removeprefix(f"{outer.url}/").partition("/")[0]
+        if store in stores_in(fields, root.shown):
+            raise StoreMismatchError(
+                f"{storage.url!r} belongs to the store {store!r} of the state root {outer.url!r}, "
+                f"and can be no state root as well; give {outer.url!r} to add a store to that "
+                "root, or choose another URL"
+            )
+
+
+def refuse_root_in_store(storage: ObjectStorage, store: str) -> None:
+    """Accept a *store* that is to be added, if no state root lies where its objects would (LAY-11).
+
+    Raises:
+        StoreMismatchError: One does.
+        StorageError: It cannot be told.
+    """
+    for each in storage.list(f"{store}/"):
+        if each.name.endswith(f"/{ROOT_FILE}"):
+            inner = f"{storage.url}/{each.name.removesuffix(f'/{ROOT_FILE}')}"
+            raise StoreMismatchError(
+                f"{inner!r} is a state root, where the objects of a store {store!r} would lie; "
+                "give the store another name, or add it to another state root"
+            )
 
 
 def has_already(storage: ObjectStorage, store: str) -> StoreMismatchError:

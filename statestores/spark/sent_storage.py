@@ -50,6 +50,9 @@ class SentStorage(ObjectStorage):
     def delete(self, name: str) -> None:
         self._here.delete(name)
 
+    def outer(self) -> Sequence[ObjectStorage]:
+        return self._here.outer()
+
     def last_failure(self) -> str | None:
         return self._here.last_failure()
 

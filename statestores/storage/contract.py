@@ -109,6 +109,13 @@ class ObjectStorage(ABC):
             StorageError: It cannot be deleted.
         """
 
+    def outer(self) -> Sequence["ObjectStorage"]:
+        """Return what lies above the root, place by place, the nearest first, without a request.
+
+        None by default: for a store whose names begin at the root.
+        """
+        return ()
+
     def last_failure(self) -> str | None:
         """Return why the last put of this thread was `Outcome.UNKNOWN`, for a message."""
         return None

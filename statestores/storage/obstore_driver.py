@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from threading import local
 from typing import Any, Self
@@ -171,6 +172,15 @@ class ObstoreStorage(ObjectStorage):
             pass
         except (BaseError, OSError) as error:
             raise self._failed("delete", name, error) from None
+
+    def outer(self) -> Sequence[ObjectStorage]:
+        """Return the places above the root in the bucket, the bucket last."""
+        parts = self._place.prefix.split("/") if self._place.prefix else []
+        above = ["/".join(parts[:length]) for length in reversed(range(len(parts)))]
+        return [
+            type(self)(replace(self._place, prefix=prefix), self._store, self._secrets)
+            for prefix in above
+        ]
 
     def last_failure(self) -> str | None:
         """Return what the last put of this thread met."""

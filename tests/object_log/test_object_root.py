@@ -20,6 +20,7 @@ from statestores.errors import (
     StoreNotFoundError,
 )
 from statestores.object_log import ObjectLog
+from statestores.resharding import reshard
 from statestores.storage import open_storage
 
 
@@ -278,3 +279,35 @@ def test_a_log_is_made_once(log: ObjectLog) -> None:
     before = log.reader(0).log_id
     log.create()
     assert log.reader(0).log_id == before
+
+
+@pytest.mark.spec("OBJ-54", "LAY-11")
+def test_a_root_and_a_store_of_another_do_not_lie_in_each_other(url: str, tmp_path: Path) -> None:
+    """A root `outer/a` was made in the root `outer`, which had a store `a`, and took `segments`.
+
+    The vacuum of `a` then deleted the checkpoint and all segments of the store `segments`, as
+    garbage of its own; after a reshard, stores named `data` and `snapshots` went as well.
+    """
+    outer = ss.StateRoot.create(f"{url}/outer")
+    outer.add_store(ss.KeyValue("a"), partitions=1)
+    for inside in ("a", "a/segments"):
+        with pytest.raises(StoreMismatchError, match=r"belongs to the store 'a'.*give"):
+            ss.StateRoot.create(f"{url}/outer/{inside}")
+    for beside in ("aa", "b", "c/d"):
+        ss.StateRoot.create(f"{url}/outer/{beside}").add_store(ss.KeyValue("a"), partitions=1)
+    for store, at in (("b", "b"), ("c", "c/d")):
+        with pytest.raises(StoreMismatchError, match=rf"outer/{at}' is a state root.*another name"):
+            outer.add_store(ss.KeyValue(store), partitions=1)
+    assert outer.add_store(ss.KeyValue("a"), partitions=1).partitions == 1
+    assert set(ss.StateRoot.create(f"{url}/outer").stores) == {"a"}
+    local = ss.StateRoot.create(tmp_path)
+    ss.StateRoot.create(tmp_path / "a")
+    with pytest.raises(StoreMismatchError, match=r"is a state root.*another name"):
+        local.add_store(ss.KeyValue("a"), partitions=1)
+    # A copy that a reshard brings is a store that is added, and its root one that is made.
+    source = ss.StateRoot.create(tmp_path / "source")
+    source.add_store(ss.KeyValue("b"), partitions=1)
+    for target, why in ((f"{url}/outer", "is a state root"), (f"{url}/outer/a", "belongs to")):
+        with pytest.raises(StoreMismatchError, match=why):
+            reshard(source, "b", 2, to=target)
+    assert list(open_storage(f"{url}/outer/a/generations").list("")) == []
