@@ -68,7 +68,7 @@ def test_columns_are_put_into_stores_of_each_kind(
     assert (found[0][0][0]["key"], found[0][0][0]["value"]) == (b"a", b"1")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("specification", "times", "changed"),
     [
         (PLAIN, {}, {}),
@@ -234,7 +234,7 @@ def test_rows_of_windows_are_in_the_order_of_three_columns(
     assert first_disorder(rows_from_changes("window", changes), None) == expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     "column",
     [pa.array([5, 6], pa.int32()), pa.array([5, 6], pa.uint8()), pa.array([5, 6], pa.int64())],
 )

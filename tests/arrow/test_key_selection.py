@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from itertools import product
 
 import pyarrow as pa
-import pytest
 
 from statestores.arrow.keys.ascending_seeks import AscendingSeeks
 from statestores.arrow.keys.key_order import key_order
 from statestores.arrow.keys.key_selection import KeySelection
 from statestores.spi import Durability
+from statestores_conformance.many_cases import for_each
 from statestores_memory.engine import MemoryEngine
 
 LETTERS = (b"", b"a", b"b", b"\xff")
@@ -68,7 +68,7 @@ def test_what_may_have_a_selected_key_is_never_left_out() -> None:
             assert selection.may_be_between(lowest, highest) or not between
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("selection", "is_nothing", "bounds"),
     [
         (KeySelection(), False, (None, None)),
@@ -94,7 +94,7 @@ def test_a_selection_has_bounds_and_perhaps_no_key(
     assert (selection.nothing, selection.bounds) == (is_nothing, bounds)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("selection", "lowest", "highest", "expected"),
     [
         (KeySelection(), b"a", b"b", True),
@@ -118,7 +118,7 @@ def test_files_without_a_selected_key_are_left_out(
     assert selection.may_be_between(lowest, highest) is expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("prefix", "stop"),
     [(b"", None), (b"ab", b"ac"), (b"a\xff", b"b"), (b"\xff\xff", None), (b"a\xffb", b"a\xffc")],
 )
@@ -158,7 +158,7 @@ def numbered(numbers: Iterable[int]) -> list[bytes]:
     return [b"%08d" % number for number in numbers]
 
 
-@pytest.mark.parametrize("step", [1, 3, 5, 500])
+@for_each("step", [1, 3, 5, 500])
 def test_what_is_sought_in_order_is_found(step: int) -> None:
     """In blocks where many of them are asked for, and each by itself where few are."""
     engine = _Reader.open("")

@@ -27,6 +27,7 @@ from statestores.semantics.rows.layout import DATA, END, HISTORY
 from statestores.semantics.rows.progress import NO_STREAM_TIME
 from statestores.semantics.versioned.rows import Version, history_key, read_history
 from statestores.spi import Changes, TtlClock
+from statestores_conformance.many_cases import for_each
 from statestores_memory import MemoryEngine
 
 KEYS = [b"", b"\x00", b"a", b"a\x00", b"ab", b"b", b"\xff"]
@@ -303,7 +304,7 @@ def test_nobody_encodes_rows_for_a_store_of_another_author() -> None:
     assert encoder_of(other) is None
 
 
-@pytest.mark.parametrize("data", [b"", b"\x00\x00", b"ab"])
+@for_each("data", [b"", b"\x00\x00", b"ab"])
 def test_what_is_joined_to_keys_is_the_bytes_that_were_given(data: bytes) -> None:
     """Made of buffers, since pyarrow's own way imports pandas."""
     constant = _constant(data)

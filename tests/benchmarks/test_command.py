@@ -8,6 +8,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from statestores_conformance.many_cases import for_each
+
 for driver in ("statestores_leveldb", "rocksdict", "sqlalchemy", "pyarrow"):
     pytest.importorskip(driver, reason=f"the driver {driver} is not installed")
 
@@ -50,7 +52,7 @@ def test_a_run_gives_results_of_which_tables_and_plots_are_made(tmp_path: Path) 
     assert page.read_text().count("| statestores: as of any time, 10 versions a key |") == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "said"),
     [
         (("--scale", "huge"), "no scale is called 'huge'"),

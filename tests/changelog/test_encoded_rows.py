@@ -39,6 +39,7 @@ from statestores.errors import (
     StoreClosedError,
 )
 from statestores.spi import Changes, Durability, Position
+from statestores_conformance.many_cases import for_each
 
 HERE = Position({CLICKS: 4})
 
@@ -172,7 +173,7 @@ def test_rows_are_those_of_their_kind_whatever_their_schema_says_besides() -> No
         encoded_rows("versioned", batch, Compression.NONE)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "column"),
     [("key-value", None), ("versioned", "timestamp"), ("timestamped-key-value", None)],
 )

@@ -220,7 +220,7 @@ def test_a_body_may_be_as_long_as_its_field_says(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.spec("LOG-1")
-@pytest.mark.parametrize(("count", "last"), [(0, 7), (1, 7), (2, 8), (5, 11)])
+@for_each(("count", "last"), [(0, 7), (1, 7), (2, 8), (5, 11)])
 def test_a_frame_takes_an_offset_for_each_change_and_at_least_one(count: int, last: int) -> None:
     """Also the one of no change; and all of its pieces together are what it says of its size."""
     frame = frame_of(FrameKind.CHANGES, count, b"body", Position(), 7, 0)

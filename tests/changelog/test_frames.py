@@ -6,6 +6,7 @@ import pytest
 from statestores.changelog.frame import HAS_OFFSETS, Frame, FrameHeader, FrameKind
 from statestores.changelog.rows import change_schema, empty_batch
 from statestores.spi import Position, TopicPartition
+from statestores_conformance.many_cases import for_each
 
 HIGHEST = (1 << 63) - 1
 POSITION = Position({TopicPartition("clicks", 0): 4})
@@ -30,7 +31,7 @@ def merged(*offsets: int) -> Frame:
 
 
 @pytest.mark.spec("LOG-18")
-@pytest.mark.parametrize(
+@for_each(
     ("start", "stop", "expected"),
     [
         (10, 20, [11, 14, 15, 18]),

@@ -29,6 +29,7 @@ from statestores.errors import (
     UnsupportedFormatError,
 )
 from statestores.spi import Changes
+from statestores_conformance.many_cases import for_each
 
 
 def one(value: bytes) -> Changes:
@@ -277,7 +278,7 @@ def test_nothing_is_deleted_before_what_is_not_written(directory: Path, segment:
             log.delete_before(7)
 
 
-@pytest.mark.parametrize("name", [None, 7, b"counts"])
+@for_each("name", [None, 7, b"counts"])
 def test_a_changelog_is_that_of_a_store_with_a_name(name: object) -> None:
     """Any other was taken for a part of a topic's name, and an offset committed under it."""
     with pytest.raises(InvalidTypeError, match="a store is named by a str, got"):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from statestores_conformance.many_cases import for_each
+
 _LINE = 'pytest_plugins = ["statestores_conformance"]\n'
 
 _CLASS = """
@@ -117,7 +119,7 @@ def test_a_failed_assertion_shows_its_values(failing: tuple[int, str]) -> None:
     assert "assert None == b''" in printed
 
 
-@pytest.mark.parametrize("plugin", ["pytest", "hypothesis"])
+@for_each("plugin", ["pytest", "hypothesis"])
 def test_the_core_does_not_need_the_suite(plugin: str) -> None:
     """Importing statestores loads neither pytest nor Hypothesis."""
     code = f"import statestores, sys; sys.exit({plugin!r} in sys.modules)"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from statestores_conformance.levels import LEVEL_NAMES
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.report import from_json
 from statestores_conformance.report.badge import to_badge
 from statestores_conformance.requirements import load_requirements, spec_version
@@ -15,7 +16,7 @@ _ROOT = Path(__file__).parents[2]
 _REPORTS = sorted((_ROOT / "docs" / "conformance").glob("*.json"))
 
 
-@pytest.mark.parametrize("tool", ["write_requirements", "write_support_matrix"])
+@for_each("tool", ["write_requirements", "write_support_matrix"])
 def test_generated_files_are_up_to_date(tool: str) -> None:
     """Written again from their sources, they are the same."""
     script = _ROOT / "tools" / f"{tool}.py"

@@ -10,6 +10,7 @@ from lives import logged_life, plain_life, staged_life
 
 from statestores.errors import InvalidArgumentError
 from statestores.failpoints import FAILPOINTS, arm, disarm, reach
+from statestores_conformance.many_cases import for_each
 
 _OF_TASKS = (
     *("task.", "sink.", "kafka.", "objects.", "operator.", "reset.", "copies.", "reshard."),
@@ -60,7 +61,7 @@ def test_an_action_may_raise() -> None:
         reach("json.written")
 
 
-@pytest.mark.parametrize(("name", "at"), [("json.wirtten", None), ("json.written", 0)])
+@for_each(("name", "at"), [("json.wirtten", None), ("json.written", 0)])
 def test_a_mistyped_failpoint_is_refused(name: str, at: int | None) -> None:
     """A name that nobody reaches, or a time that never comes, would make tests that cannot fail."""
     with pytest.raises(InvalidArgumentError):

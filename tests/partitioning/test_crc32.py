@@ -20,6 +20,7 @@ from statestores.partitioning import (
     murmur2_partitioner,
     partitioner_by_name,
 )
+from statestores_conformance.many_cases import for_each
 
 SEED = 20130704
 DRAWN_KEYS = 2_000
@@ -127,7 +128,7 @@ def test_an_empty_key_that_may_be_anywhere_has_no_partition() -> None:
 
 
 @pytest.mark.spec("PAR-4", "PAR-5")
-@pytest.mark.parametrize("partitioner", [crc32_partitioner, crc32_random_partitioner])
+@for_each("partitioner", [crc32_partitioner, crc32_random_partitioner])
 def test_what_is_no_key_or_number_is_refused(partitioner: Any) -> None:
     """As by murmur2."""
     with pytest.raises(InvalidTypeError, match="a key is bytes"):

@@ -340,7 +340,7 @@ def kept_by(step: str) -> dict[str, Any]:
 
 
 @pytest.mark.spec("PRC-108")
-@pytest.mark.parametrize(
+@for_each(
     ("earlier", "now", "says"),
     [
         ("table", "count", "the store 'x' has rows of 'table' and would go on with those of"),

@@ -15,6 +15,7 @@ from statestores.processing import (
     Topic,
     Topology,
 )
+from statestores_conformance.many_cases import for_each
 from statestores_memory import MemoryEngine
 
 NUMBERS = Topic("numbers", key=ss.utf8, value=ss.json)
@@ -73,7 +74,7 @@ def test_a_task_that_failed_commits_nothing_more() -> None:
 
 
 @pytest.mark.spec("PRC-17", "PRC-26")
-@pytest.mark.parametrize("errors", ["fail", "skip"])
+@for_each("errors", ["fail", "skip"])
 def test_a_full_suppression_stops_the_task(errors: Any) -> None:
     """The error named no record, and the task took more records and committed them."""
     topology = Topology("full", errors=errors)

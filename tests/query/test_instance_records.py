@@ -118,7 +118,7 @@ def one(
 
 
 @pytest.mark.spec("SRV-4")
-@pytest.mark.parametrize(
+@for_each(
     ("candidates", "order"),
     [
         ([one("a", Role.ACTIVE), one("b", Role.ACTIVE, at=1)], "b a"),

@@ -28,7 +28,7 @@ from statestores.query.metadata import (
 from statestores_conformance.many_cases import for_each
 
 
-@pytest.mark.parametrize("text", ["127.0.0.1:7070", "[::1]:1", "host-1.example:65535"])
+@for_each("text", ["127.0.0.1:7070", "[::1]:1", "host-1.example:65535"])
 def test_a_host_reads_as_it_is_written(text: str) -> None:
     """A host is a name or an address, and a port."""
     assert str(Host.of(text)) == text

@@ -52,7 +52,7 @@ def test_a_name_that_cannot_be_a_topics_is_refused(name: str) -> None:
 
 
 @pytest.mark.spec("COM-19")
-@pytest.mark.parametrize("retention", [-1, 1 << 63])
+@for_each("retention", [-1, 1 << 63])
 def test_a_retention_out_of_bounds_is_refused(retention: int) -> None:
     """From zero to the largest int64."""
     with pytest.raises(InvalidArgumentError, match="history_retention_ms"):
@@ -180,7 +180,7 @@ def test_the_highest_of_no_times_is_before_every_other() -> None:
     assert highest_time("times_ms", []) == NO_STREAM_TIME
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("starts_ms", "ends_ms", "bounds"),
     [
         ([], [], None),

@@ -8,6 +8,7 @@ import pytest
 
 import statestores as ss
 from statestores.errors import StoreClosedError
+from statestores_conformance.many_cases import for_each
 
 WINDOWS = ss.Window("s", window_size_ms=10, retention_ms=100)
 SESSIONS = ss.Session("s", retention_ms=100)
@@ -83,7 +84,7 @@ def test_the_columns_of_pending_writes_are_refused() -> None:
 
 
 @pytest.mark.spec("COM-15")
-@pytest.mark.parametrize("kind", [ss.KeyValue, ss.TimestampedKeyValue])
+@for_each("kind", [ss.KeyValue, ss.TimestampedKeyValue])
 def test_a_count_of_a_closed_store_is_refused_in_its_name(kind: Any) -> None:
     """A mutant asked the engine, which said that *it* is closed: nobody has opened that."""
     store: Any = ss.open_store("unused", kind("s"), backend="memory")
@@ -118,7 +119,7 @@ def test_a_look_at_one_commit_of_a_closed_store_is_refused_in_its_name() -> None
         facade.at_one_commit()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "ask",
     [
         lambda facade: facade.position,

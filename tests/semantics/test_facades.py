@@ -12,6 +12,7 @@ from statestores.semantics.every_kind.facade import UncommittedFacade
 from statestores.semantics.every_kind.frozen_engine import FrozenEngine
 from statestores.semantics.every_kind.sorted_rows import sampled
 from statestores.spi import Durability, EngineReader, Isolation, TopicPartition
+from statestores_conformance.many_cases import for_each
 from statestores_memory import MemoryEngine
 
 CRASH = Durability.PROCESS_CRASH
@@ -108,7 +109,7 @@ def test_pending_writes_are_read_beside_the_commit_that_they_follow() -> None:
         assert facade._of_one_commit(look) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("count", "known"),
     [
         (0, []),

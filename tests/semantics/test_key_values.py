@@ -9,6 +9,7 @@ import statestores as ss
 from statestores.errors import InvalidArgumentError, InvalidTypeError, StoreClosedError
 from statestores.semantics import open_on_engine
 from statestores.spi import Changes
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.subjects.faulty_engine import FaultyEngine
 from statestores_memory import MemoryEngine
 
@@ -54,7 +55,7 @@ def test_puts_and_their_bytes_are_counted_one_by_one_and_many_at_a_time() -> Non
 
 
 @pytest.mark.spec("COM-15", "KVS-13")
-@pytest.mark.parametrize(
+@for_each(
     "read",
     [
         lambda store: store.get_many([]),

@@ -140,7 +140,7 @@ def test_a_commit_that_is_found_later_leaves_no_position_to_commit() -> None:
 
 
 @pytest.mark.spec("MET-6")
-@pytest.mark.parametrize("cuts_off", [False, True])
+@for_each("cuts_off", [False, True])
 def test_a_commit_that_raised_and_is_there_is_counted_once(*, cuts_off: bool) -> None:
     """With its rows: a dashboard showed fewer commits than the engine had."""
     engine = FaultyEngine(MemoryEngine.open(""))
@@ -235,7 +235,7 @@ def test_a_truncation_that_failed_is_ended_by_a_commit_through_a_journal_that_ca
 
 
 @pytest.mark.spec("COM-43")
-@pytest.mark.parametrize("has_it", [False, True])
+@for_each("has_it", [False, True])
 def test_a_test_may_have_a_commit_of_rows_fail_on_either_side_of_the_engine(
     *, has_it: bool
 ) -> None:

@@ -11,6 +11,7 @@ from statestores.semantics.key_value.store import EngineKeyValueStore
 from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES, RowCache
 from statestores.spi import Durability
 from statestores.spi.memory_budget import MemoryBudget
+from statestores_conformance.many_cases import for_each
 from statestores_memory import MemoryEngine
 
 BUDGET = MemoryBudget(3 * 4 * 400_000, stores=3)
@@ -41,7 +42,7 @@ def capacities(kind: str, **memory: Any) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "own", "lowered"),
     [
         ("key-value", [1_000], [400_000]),

@@ -11,6 +11,7 @@ from statestores.semantics import open_on_engine
 from statestores.semantics.every_kind.self_description import claim, read_description
 from statestores.semantics.rows.layout import SPECIFICATION_ROW
 from statestores.spi import Capabilities, Durability, StoreSpecification, WriteBatch
+from statestores_conformance.many_cases import for_each
 from statestores_memory.engine import MemoryEngine
 
 CRASH, LOSS = Durability.PROCESS_CRASH, Durability.POWER_LOSS
@@ -31,7 +32,7 @@ class _DurableEngine(_Engine):
 
 
 @pytest.mark.spec("LAY-23")
-@pytest.mark.parametrize(("engine_class", "asked"), [(_Engine, CRASH), (_DurableEngine, LOSS)])
+@for_each(("engine_class", "asked"), [(_Engine, CRASH), (_DurableEngine, LOSS)])
 def test_a_new_store_waits_for_the_disk_where_that_can_be(
     engine_class: type[_Engine], asked: Durability
 ) -> None:
@@ -79,7 +80,7 @@ def _named(name: str) -> Any:
 
 
 @pytest.mark.spec("COM-14")
-@pytest.mark.parametrize(
+@for_each(
     ("other", "difference"),
     [
         (ss.KeyValue("t"), "name is 's', expected 't'"),
@@ -103,7 +104,7 @@ def test_a_store_is_opened_as_what_it_is(
 
 
 @pytest.mark.spec("COM-13")
-@pytest.mark.parametrize("key", [b"\x00", b"\x00a", b"a"])
+@for_each("key", [b"\x00", b"\x00a", b"a"])
 def test_an_engine_with_any_row_of_somebody_else_is_no_new_store(key: bytes) -> None:
     """It would be written into."""
     engine = MemoryEngine.open("")

@@ -14,6 +14,7 @@ from statestores.semantics.timestamped import opening
 from statestores.semantics.timestamped.opening import read_sweep_progress
 from statestores.semantics.timestamped.rows import stamped_row
 from statestores.spi import Changes, TtlClock
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.subjects.faulty_engine import FaultyEngine, KeptOpen
 from statestores_memory import MemoryEngine
 
@@ -142,7 +143,7 @@ def test_what_is_replayed_is_swept_by_nobody_else() -> None:
 
 
 @pytest.mark.spec("TTL-12", "VRS-14")
-@pytest.mark.parametrize(
+@for_each(
     ("highest_ms", "lowest_ms", "stream_ms", "floor_ms"),
     [(5_000, 4_000, 5_000, 900), (500, 400, 1_000, 400)],
 )

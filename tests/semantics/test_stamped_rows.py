@@ -20,6 +20,7 @@ from statestores.semantics.timestamped.rows import (
     timestamps_of,
 )
 from statestores.spi import Durability, TimestampedValue
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.subjects.faulty_engine import FaultyEngine
 from statestores_memory import MemoryEngine
 
@@ -85,7 +86,7 @@ def test_a_value_lives_until_its_time_is_the_horizon() -> None:
 
 
 @pytest.mark.spec("COM-17", "TKV-5")
-@pytest.mark.parametrize("values", [[b"a", b"b"], [b"a", None], [None, b"b"], [None, None], []])
+@for_each("values", [[b"a", b"b"], [b"a", None], [None, b"b"], [None, None], []])
 def test_pending_rows_are_changes_in_their_order(values: list[bytes | None]) -> None:
     """With what moved the stream time first, if another put has taken its place."""
     rows = {
@@ -167,7 +168,7 @@ def test_whole_rows_are_read_and_put_at_once() -> None:
         store.read_rows(keys)
 
 
-@pytest.mark.parametrize("how", ["put", "put_rows"])
+@for_each("how", ["put", "put_rows"])
 def test_a_deletion_moves_no_stream_time_with_its_row(how: str) -> None:
     """There is no timestamp in it."""
     with open_on_engine(MemoryEngine.open(""), ss.TimestampedKeyValue("s")) as store:

@@ -238,9 +238,7 @@ def test_widths_that_only_agree_on_average_are_refused() -> None:
 
 
 @pytest.mark.spec("SRD-2")
-@pytest.mark.parametrize(
-    ("serde", "arrow_type"), [(raw, pa.large_binary()), (utf8, pa.large_string())]
-)
+@for_each(("serde", "arrow_type"), [(raw, pa.large_binary()), (utf8, pa.large_string())])
 def test_chunks_that_are_too_large_are_refused(serde: Serde[Any], arrow_type: Any) -> None:
     """The bytes of one chunk have 32-bit offsets; the message says what to do."""
     size = (1 << 31) + 5

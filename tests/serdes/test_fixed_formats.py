@@ -109,7 +109,7 @@ _NANS = ("7ff8000000000000", "fff8000000000000", "7ff8000000000001", "ffffffffff
 
 
 @pytest.mark.spec("SRD-1")
-@pytest.mark.parametrize("serde", [int64, int64_sorted])
+@for_each("serde", [int64, int64_sorted])
 def test_subclasses_come_back_as_int(serde: Serde[int]) -> None:
     """A subclass of int is written as the number that it is."""
     decoded = serde.decode(serde.encode(Colour.RED))
@@ -206,7 +206,7 @@ def test_sorted_serdes_keep_the_order(serde: Serde[Any], values: st.SearchStrate
 
 
 @pytest.mark.spec("SRD-7", "SRD-12", "SRD-14")
-@pytest.mark.parametrize("serde", [int64, float64])
+@for_each("serde", [int64, float64])
 def test_serdes_of_kafka_do_not_claim_an_order(serde: Serde[Any]) -> None:
     """Negative numbers sort after positive ones, and the serde says that it is not sorted."""
     assert serde.encode(-1) > serde.encode(1)

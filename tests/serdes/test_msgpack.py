@@ -35,7 +35,7 @@ def test_values_come_back_with_their_types(value: Any) -> None:
 
 
 @pytest.mark.spec("SRD-1", "SRD-16")
-@pytest.mark.parametrize("value", [driver.Timestamp(1_372_939_200, 5), driver.ExtType(5, b"x")])
+@for_each("value", [driver.Timestamp(1_372_939_200, 5), driver.ExtType(5, b"x")])
 def test_types_of_the_format_come_back(value: Any) -> None:
     """MessagePack's own types are values like others."""
     assert msgpack.decode(msgpack.encode(value)) == value

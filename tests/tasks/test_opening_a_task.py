@@ -30,6 +30,7 @@ from statestores.tasks import (
     restore_progress,
 )
 from statestores.tasks.rebuilding import missing_for_restore
+from statestores_conformance.many_cases import for_each
 
 INPUT = ss.TopicPartition("words", 0)
 NAMES = ("counts", "rates")
@@ -221,7 +222,7 @@ def _progress(**how: Any) -> RestoreProgress:
     return RestoreProgress(task=TaskId(0, 0), store="counts", **{"event": "restored", **given})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("how", "speed", "remaining_s"),
     [
         ({}, 5.0, 4.0),

@@ -8,6 +8,7 @@ import pytest
 from statestores.errors import InvalidStateStoreError, StoreNotFoundError
 from statestores.tasks import TaskId, TaskState
 from statestores.tasks.task_board import TaskBoard
+from statestores_conformance.many_cases import for_each
 
 RUNS, COPIED, COLD, OTHER = (TaskId(0, number) for number in range(4))
 
@@ -76,7 +77,7 @@ def test_a_task_that_could_not_be_opened_is_no_longer_restoring(board: TaskBoard
 
 
 @pytest.mark.spec("TSK-6", "STB-4")
-@pytest.mark.parametrize("are_open", [(True, True), (False, True), (True, False)])
+@for_each("are_open", [(True, True), (False, True), (True, False)])
 def test_half_of_a_standby_is_none(are_open: tuple[bool, bool]) -> None:
     """If one of its copies was promoted, the others are given back to be closed."""
     board = TaskBoard()

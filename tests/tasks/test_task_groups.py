@@ -8,6 +8,7 @@ import statestores as ss
 from statestores.errors import InvalidArgumentError, InvalidTypeError, UnknownStateStoreError
 from statestores.tasks import TaskId
 from statestores.tasks.task_groups import TaskGroups
+from statestores_conformance.many_cases import for_each
 
 HIGHEST = (1 << 31) - 1
 
@@ -61,7 +62,7 @@ def test_an_assignment_is_of_tasks_that_exist_once_each(root: ss.StateRoot) -> N
         groups.check_assignment(both, both)
 
 
-@pytest.mark.parametrize("number", [0, HIGHEST])
+@for_each("number", [0, HIGHEST])
 def test_a_number_that_kafka_has_is_one_of_a_task(number: int) -> None:
     """It has 31 bits there, and a name as many digits as that takes."""
     assert TaskId(HIGHEST, HIGHEST).partition == HIGHEST
@@ -70,7 +71,7 @@ def test_a_number_that_kafka_has_is_one_of_a_task(number: int) -> None:
     assert TaskId.of(TaskId(number, 0)) == TaskId(number, 0)
 
 
-@pytest.mark.parametrize("number", [-1, HIGHEST + 1, HIGHEST * 2])
+@for_each("number", [-1, HIGHEST + 1, HIGHEST * 2])
 def test_a_number_that_kafka_has_not_is_none_of_a_task(number: int) -> None:
     """And the error says which of the two it is."""
     with pytest.raises(InvalidArgumentError, match=f"a task's group must be .*, got {number}"):

@@ -22,6 +22,7 @@ from statestores.tasks import (
 from statestores.tasks.copying.object_source import ObjectSource
 from statestores.tasks.task_metrics import RestoreLedger, UpdateMeter
 from statestores.tasks.task_reports import TaskReports
+from statestores_conformance.many_cases import for_each
 
 TASK = TaskId(0, 0)
 
@@ -45,7 +46,7 @@ def _reports(idle: int | None, end: int | None, ledger: RestoreLedger) -> TaskRe
 
 
 @pytest.mark.spec("TSK-13")
-@pytest.mark.parametrize(("idle", "reached"), [(7, 7), (0, 0), (None, 0)])
+@for_each(("idle", "reached"), [(7, 7), (0, 0), (None, 0)])
 def test_before_a_restore_tells_the_engine_counts_as_it_was_seen(
     idle: int | None, reached: int
 ) -> None:

@@ -36,6 +36,7 @@ from statestores.semantics.every_kind.sorted_rows import SortedRows
 from statestores.serdes.typed_stores.processor_store import for_processors
 from statestores.spi import KeyValue, TimestampedKeyValue, TopicPartition, Versioned, Window
 from statestores.state_root import StateRoot
+from statestores_conformance.many_cases import for_each
 
 LOG = TopicPartition("live-changelog", 0)
 PLAIN = KeyValue("live")
@@ -385,7 +386,7 @@ def test_a_table_is_committed_by_columns_that_hold_any_number_of_bytes(
 
 
 @pytest.mark.spec("COM-43")
-@pytest.mark.parametrize("is_pending", [False, True])
+@for_each("is_pending", [False, True])
 def test_what_came_after_a_commit_that_is_there_is_rolled_back(is_pending: bool) -> None:
     """The first rollback says that the commit is there; what was put since goes nonetheless."""
     calls: list[str] = []

@@ -16,6 +16,7 @@ from statestores.arrow.rows.key_value import KeyValueEncoder, TimestampedEncoder
 from statestores.arrow.schemas import TIMESTAMPED_ROWS
 from statestores.changelog.rows import change_schema
 from statestores.spi import TimestampedKeyValue
+from statestores_conformance.many_cases import for_each
 
 
 def test_records_wait_until_there_are_enough(
@@ -70,7 +71,7 @@ def test_changes_are_folded_when_they_reach_the_limit() -> None:
 
 
 @pytest.mark.spec("SNP-16")
-@pytest.mark.parametrize("spare", [0, 1])
+@for_each("spare", [0, 1])
 def test_what_was_folded_waits_on_while_it_is_half_of_the_limit(spare: int) -> None:
     """A byte more, and it is committed: the next folding would not be worth it."""
     changes = plain_changes(*[(b"%d" % number, b"v" * 9) for number in range(8)])

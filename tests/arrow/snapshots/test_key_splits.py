@@ -13,6 +13,7 @@ from statestores.arrow.snapshots.key_splits import (
 )
 from statestores.arrow.snapshots.manifest import BatchEntry, FileEntry, Manifest, data_name
 from statestores.spi import KeyValue, Position, TopicPartition
+from statestores_conformance.many_cases import for_each
 
 _LOG = TopicPartition("counts-changelog", 0)
 EVERYTHING = KeySelection()
@@ -74,7 +75,7 @@ def test_each_part_has_about_as_many_rows(subtests: pytest.Subtests) -> None:
             assert len(shares) == len(edges) + 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("rows", "size", "count"),
     [
         (ROWS_PER_SHARE // 4, 400, 1),
@@ -124,7 +125,7 @@ def test_a_part_that_one_key_fills_takes_no_other_s_place() -> None:
     assert shares == between(EVERYTHING, [b"b", b"d", b"e"])
 
 
-@pytest.mark.parametrize(("lowest", "borders"), [(b"", [b"b"]), (b"\x01", [b"\x01", b"b"])])
+@for_each(("lowest", "borders"), [(b"", [b"b"]), (b"\x01", [b"\x01", b"b"])])
 def test_no_part_ends_before_the_first_key(lowest: bytes, borders: list[bytes]) -> None:
     """Not even where several batches begin with the lowest key that there is."""
     manifest = _manifest((b"aab", 10, 100))

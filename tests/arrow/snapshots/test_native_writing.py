@@ -22,6 +22,7 @@ from statestores.failpoints import arm, disarm
 from statestores.files.directory_lock import LOCK_FILE
 from statestores.files.durable_directory import make_durable
 from statestores.spi import KeyValue, TopicPartition
+from statestores_conformance.many_cases import for_each
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 
@@ -81,9 +82,7 @@ def test_a_format_is_one_of_two() -> None:
         snapshot_format_of("other")
 
 
-@pytest.mark.parametrize(
-    ("checkpoint", "driver"), [(True, None), (False, "driver 1"), (False, None)]
-)
+@for_each(("checkpoint", "driver"), [(True, None), (False, "driver 1"), (False, None)])
 def test_an_engine_whose_files_nobody_else_can_open_has_no_native_part(
     checkpoint: bool, driver: str | None
 ) -> None:

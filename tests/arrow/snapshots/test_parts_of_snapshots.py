@@ -29,6 +29,7 @@ from statestores.errors import SnapshotCorruptedError, StorageError
 from statestores.failpoints import arm, disarm
 from statestores.files.durable_directory import make_durable
 from statestores.spi import KeyValueStore
+from statestores_conformance.many_cases import for_each
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 
@@ -123,7 +124,7 @@ def test_what_is_queued_when_no_thread_can_be_started_is_not_written_twice() -> 
 
 
 @pytest.mark.spec("SNP-19")
-@pytest.mark.parametrize(
+@for_each(
     ("key", "bound"),
     [
         (b"a" * KEY_BYTES, b"a" * KEY_BYTES),

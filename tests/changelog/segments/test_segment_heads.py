@@ -9,6 +9,7 @@ import pytest
 from statestores.changelog import Compression
 from statestores.changelog.segments.segment_head import DamagedHeadError, SegmentHead, head_bytes
 from statestores.spi import Position, TopicPartition
+from statestores_conformance.many_cases import for_each
 
 FIXED_BYTES = 56
 HEAD = SegmentHead(
@@ -40,7 +41,7 @@ def test_a_head_is_aligned_and_says_nothing_that_is_not_so() -> None:
 
 
 @pytest.mark.spec("LOG-22")
-@pytest.mark.parametrize(
+@for_each(
     ("at", "field", "value", "message"),
     [
         (48, "I", 8, "lengths in its head contradict each other"),
@@ -67,14 +68,14 @@ def test_a_head_of_which_a_part_is_there_is_damaged() -> None:
             head_bytes(data)
 
 
-@pytest.mark.parametrize("length", [0, FIXED_BYTES - 8, FIXED_BYTES + 4, (1 << 28) + 8])
+@for_each("length", [0, FIXED_BYTES - 8, FIXED_BYTES + 4, (1 << 28) + 8])
 def test_a_length_that_no_head_has_is_damage(length: int) -> None:
     """It would be read into memory."""
     with pytest.raises(DamagedHeadError, match=f"the length of its head, {length}, cannot be one"):
         head_bytes(changed(12, "I", length))
 
 
-@pytest.mark.parametrize("length", [FIXED_BYTES, FIXED_BYTES + 8, 1 << 28])
+@for_each("length", [FIXED_BYTES, FIXED_BYTES + 8, 1 << 28])
 def test_a_length_that_a_head_may_have_is_none(length: int) -> None:
     """Also the shortest, and the longest."""
     assert head_bytes(changed(12, "I", length)) == length

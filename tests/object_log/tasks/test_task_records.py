@@ -36,6 +36,7 @@ from statestores.tasks.objects.commit_object import unpack_commit
 from statestores.tasks.objects.commit_steps import has_counted, note_written
 from statestores.tasks.objects.object_commits import object_changelog
 from statestores.tasks.objects.task_names import RecordName, TaskNames
+from statestores_conformance.many_cases import for_each
 
 TASK = TaskNames("0_0", "memory://tests")
 
@@ -51,7 +52,7 @@ def _part(closed: list[tuple[int, int]], closed_from: int) -> Any:
 
 
 @pytest.mark.spec("TSK-18")
-@pytest.mark.parametrize(
+@for_each(
     ("grant", "number", "expected"),
     [
         (5, 0, True),
@@ -340,7 +341,7 @@ def test_a_store_is_noted_once(root: ss.StateRoot, tmp_path: Path) -> None:
     assert noted == ["a store", "a store"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "records/counts/a1/00/x",

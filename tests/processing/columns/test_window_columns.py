@@ -16,6 +16,7 @@ from statestores.processing import (
     updates,
     windowed,
 )
+from statestores_conformance.many_cases import for_each
 
 IN = Topic("in", key=ss.utf8, value=ss.int64)
 WINDOW = ss.Window("w", retention_ms=60, window_size_ms=10, key=ss.utf8, value=ss.json)
@@ -81,7 +82,7 @@ def test_what_fails_behind_a_window_is_said_of_the_record_that_gave_it(
 
 
 @pytest.mark.spec("PRC-22", "PRC-57")
-@pytest.mark.parametrize("by", ["windows", "sessions"])
+@for_each("by", ["windows", "sessions"])
 def test_a_window_that_was_deleted_and_began_anew_comes_out_once(by: str) -> None:
     """A deleted aggregate leaves its place in the queue, and looked new to the next batch.
 

@@ -16,6 +16,7 @@ from statestores.errors import (
 )
 from statestores.processing import LocalTopics, Processor, Record, Topic, Topology, run
 from statestores.processing.processor import declared_stores
+from statestores_conformance.many_cases import for_each
 
 LINES = Topic("lines", key=ss.utf8, value=ss.utf8, partitions=1)
 
@@ -139,7 +140,7 @@ def test_one_processor_gives_a_store_one_description() -> None:
 
 
 @pytest.mark.spec("PRC-3")
-@pytest.mark.parametrize("kind", [_AsksForAnother, partial(_AsksForAnother)])
+@for_each("kind", [_AsksForAnother, partial(_AsksForAnother)])
 def test_what_is_given_beside_the_class_counts_as_well(kind: Any) -> None:
     """A list of stores replaced what it named twice, and the class's attributes the list."""
     stores: list[Any] = [_TEXTS] if kind is _AsksForAnother else [_TEXTS, _COUNTS]

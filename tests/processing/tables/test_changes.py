@@ -218,7 +218,7 @@ def test_a_sliding_window_that_begins_to_exist_was_not_there() -> None:
 
 
 @pytest.mark.spec("PRC-24", "PRC-83")
-@pytest.mark.parametrize("steps", [(4, 10), (4, 26, 10), (4, 5, 11)])
+@for_each("steps", [(4, 10), (4, 26, 10), (4, 5, 11)])
 def test_a_sliding_window_that_is_made_twice_was_there(steps: tuple[int, ...]) -> None:
     """A group of windows counted a record twice that came one millisecond out of reach.
 
@@ -263,7 +263,7 @@ def test_a_version_that_is_filtered_out_ends_the_one_before() -> None:
 
 
 @pytest.mark.spec("PRC-86", "PRC-41")
-@pytest.mark.parametrize("step", ["filter", "map_values"])
+@for_each("step", ["filter", "map_values"])
 def test_rows_made_of_versions_are_deleted_with_them(step: str) -> None:
     """A late version came into the store last, and a deletion of the row did not take it out."""
     topology = Topology("t")

@@ -16,6 +16,7 @@ from statestores.processing import (
     windowed,
 )
 from statestores.processing.testing import TestDriver
+from statestores_conformance.many_cases import for_each
 
 LEFT = Topic("left", key=ss.utf8, value=ss.int64)
 RIGHT = Topic("right", key=ss.utf8, value=ss.int64)
@@ -63,7 +64,7 @@ def _of_a_table(made: Topology) -> None:
 
 
 @pytest.mark.spec("PRC-84")
-@pytest.mark.parametrize("make", [_stream, _table, _mapped, _foreign_key, _of_a_table])
+@for_each("make", [_stream, _table, _mapped, _foreign_key, _of_a_table])
 def test_a_join_finds_the_mean_and_not_what_it_is_made_of(make: Any) -> None:
     """A joiner was given the sum and the count, and once the mean had changed the mean."""
     made = Topology("t")

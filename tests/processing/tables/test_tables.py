@@ -122,7 +122,7 @@ def test_a_group_of_a_table_follows_its_rows() -> None:
 
 
 @pytest.mark.spec("PRC-44")
-@pytest.mark.parametrize(
+@for_each(
     ("how", "wanted"),
     [
         ("inner", [["x", "y"], None]),

@@ -11,6 +11,7 @@ from statestores.semantics.expiry.due_rows import (
     Dated,
     DueRows,
 )
+from statestores_conformance.many_cases import for_each
 
 LIFE_MS = 320
 WIDTH_MS = LIFE_MS // BUCKETS
@@ -165,7 +166,7 @@ def test_a_commit_that_spans_more_has_each_row_in_its_own_bucket() -> None:
     assert due._buckets == {1_009: [b"low", b"mid"], 1_089: [b"high"]}
 
 
-@pytest.mark.parametrize(("lifetime_ms", "width_ms"), [(0, 1), (31, 1), (64, 2), (6_400, 200)])
+@for_each(("lifetime_ms", "width_ms"), [(0, 1), (31, 1), (64, 2), (6_400, 200)])
 def test_a_bucket_is_a_32nd_of_the_lifetime_and_a_millisecond_at_least(
     lifetime_ms: int, width_ms: int
 ) -> None:

@@ -21,12 +21,13 @@ from statestores.semantics.retained.name_groups import (
 from statestores.semantics.retained.rows_by_start import RowsByStart, starts_of
 from statestores.semantics.retained.rows_of_keys import RowsOfKeys, overlaid
 from statestores.spi import Changes
+from statestores_conformance.many_cases import for_each
 
 KEY = b"\x03group"
 
 
 @pytest.mark.spec("LAY-30")
-@pytest.mark.parametrize("names", [[b"a"], [b"aa", b"bb"], [b"a", b"bb", b""], [b"", b"a"]])
+@for_each("names", [[b"a"], [b"aa", b"bb"], [b"a", b"bb", b""], [b"", b"a"]])
 def test_names_are_packed_as_short_as_their_lengths_allow(names: list[bytes]) -> None:
     """One length for all where they have the same, else one for each; and read again."""
     packed = pack_names(names)
@@ -39,7 +40,7 @@ def test_names_are_packed_as_short_as_their_lengths_allow(names: list[bytes]) ->
 
 
 @pytest.mark.spec("LAY-30")
-@pytest.mark.parametrize(
+@for_each(
     "packed",
     [b"", bytes(4), b"\0\0\0\x02", b"\0\0\0\x02abc", b"\0\0\0\0\0\0\0\x05ab", b"\0\0\0\0\0\0"],
 )
@@ -49,7 +50,7 @@ def test_what_holds_no_whole_name_is_damage(packed: bytes) -> None:
         unpack_names(KEY, packed)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("count", "size", "parts"),
     [
         (1, 3, [1]),
@@ -148,7 +149,7 @@ def test_rows_that_an_interrupt_left_uncounted_come_once() -> None:
     assert by_prefix.slice(b"a", b"a", b"b", reverse=False) == [(b"a1", b"v"), (b"a2", None)]
 
 
-@pytest.mark.parametrize("reverse", [False, True])
+@for_each("reverse", [False, True])
 def test_what_is_pending_lies_over_what_is_stored(*, reverse: bool) -> None:
     """Replaced, deleted and added; and alone where nothing is stored."""
     stored = [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]

@@ -11,6 +11,7 @@ from statestores.semantics import open_on_engine
 from statestores.semantics.every_kind.arguments import MAX_TIME_MS
 from statestores.semantics.retained.reads import ROWS_AHEAD, visible_times, without_expired
 from statestores.spi import Durability, Engine, EngineSnapshot, Session
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, KeptOpen
 
 RETENTION_MS = 100
@@ -163,7 +164,7 @@ def test_a_view_of_a_closed_store_says_so(isolation: str, engine: Watched, store
     assert engine.taken == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("first_ms", "last_ms", "horizon_ms", "expected"),
     [
         (None, None, -1, (0, MAX_TIME_MS)),

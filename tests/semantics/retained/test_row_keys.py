@@ -11,6 +11,7 @@ from statestores.semantics.retained.rows import (
     index_time,
     unnumbered_key,
 )
+from statestores_conformance.many_cases import for_each
 
 LATEST_MS = (1 << 63) - 1
 TIMES = (0, 1, 255, 256, 1_700_000_000_000, LATEST_MS - 1, LATEST_MS)
@@ -78,7 +79,7 @@ def test_rows_and_their_names_are_where_the_layout_has_them(store: str) -> None:
 
 
 @pytest.mark.spec("LAY-19")
-@pytest.mark.parametrize("count", [0, 1, MANY - 1, MANY, MANY + 1, 2 * MANY, 2 * MANY + 3])
+@for_each("count", [0, 1, MANY - 1, MANY, MANY + 1, 2 * MANY, 2 * MANY + 3])
 def test_keys_of_one_start_are_cut_from_one_where_they_are_many(count: int) -> None:
     """They have the same length then; otherwise each is made, and there is no such one."""
     of = STORES["plain"]

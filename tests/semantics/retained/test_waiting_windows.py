@@ -13,6 +13,7 @@ import pytest
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.spi import Window
+from statestores_conformance.many_cases import for_each
 
 RETENTION_MS = 640
 """A span has ten milliseconds."""
@@ -189,7 +190,7 @@ def test_the_newest_start_needs_no_look() -> None:
         assert newest == known
 
 
-@pytest.mark.parametrize("count", [MOST_STARTS, 2 * MOST_STARTS, 1_000])
+@for_each("count", [MOST_STARTS, 2 * MOST_STARTS, 1_000])
 def test_the_starts_of_columns_are_remembered_up_to_a_bound(count: int) -> None:
     """A store that was put nothing but columns remembered each start that it ever saw.
 
@@ -234,7 +235,7 @@ def test_a_facade_that_is_asked_for_during_a_put_sees_the_next_one_as_a_row() ->
 
 
 @pytest.mark.spec("WIN-2", "COM-34")
-@pytest.mark.parametrize(("rows", "stays"), [(FEW_ROWS, True), (FEW_ROWS + 1, False)])
+@for_each(("rows", "stays"), [(FEW_ROWS, True), (FEW_ROWS + 1, False)])
 def test_changes_make_rows_of_nothing_where_few_rows_wait(rows: int, *, stays: bool) -> None:
     """So a changelog takes no commit its dictionaries; with more rows all of them are rows."""
     with _open() as store:

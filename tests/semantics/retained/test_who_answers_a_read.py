@@ -17,6 +17,7 @@ from statestores.semantics import open_on_engine
 from statestores.semantics.retained import rows_of_keys
 from statestores.semantics.retained.named_starts import NOT_KEPT
 from statestores.spi import Engine, Session, Window
+from statestores_conformance.many_cases import for_each
 from statestores_conformance.models.retained import RetainedModel
 from statestores_conformance.subjects.faulty_engine import FaultyEngine, KeptOpen
 
@@ -277,7 +278,7 @@ def _filled(*, starts: Sequence[int], pending: Sequence[int] = ()) -> tuple[Any,
 
 
 @pytest.mark.spec("WIN-12")
-@pytest.mark.parametrize(("count", "ranges"), [(MOST_STARTS, 0), (MOST_STARTS + 1, 1)])
+@for_each(("count", "ranges"), [(MOST_STARTS, 0), (MOST_STARTS + 1, 1)])
 def test_a_range_of_many_starts_is_for_the_engine(count: int, ranges: int) -> None:
     """Which has those of a key together; likewise where so many are pending."""
     starts = list(range(1_000, 1_000 + count))
@@ -367,7 +368,7 @@ def test_a_window_ends_with_time_itself() -> None:
 
 
 @pytest.mark.spec("MET-12", "WIN-8")
-@pytest.mark.parametrize("isolation", [None, "read_committed", "read_uncommitted"])
+@for_each("isolation", [None, "read_committed", "read_uncommitted"])
 def test_a_range_is_counted_where_all_of_it_has_expired(isolation: str | None) -> None:
     """Up to the horizon itself; a range that ends right above it asks for what may be there."""
     store, _ = _filled(starts=[60, 61, 700])

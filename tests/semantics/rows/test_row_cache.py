@@ -75,7 +75,7 @@ ROW_BYTES = ROW_OVERHEAD_BYTES + 3
 """What a row takes whose key and value have three bytes together."""
 
 
-@pytest.mark.parametrize("value", [None, b""])
+@for_each("value", [None, b""])
 def test_rows_that_take_exactly_the_capacity_stay(value: bytes | None) -> None:
     """One by one and all at once, again after everything was forgotten; of a byte more some go."""
     rows = {b"%03d" % number: value for number in range(4)}
@@ -102,7 +102,7 @@ def test_rows_that_take_exactly_the_capacity_stay(value: bytes | None) -> None:
     assert alone.rows == {b"000": value}
 
 
-@pytest.mark.parametrize(("last", "left"), [(b"002", 3), (b"0022", 1)])
+@for_each(("last", "left"), [(b"002", 3), (b"0022", 1)])
 def test_room_is_made_where_more_than_three_quarters_are_taken(last: bytes, left: int) -> None:
     """What was replaced was counted with the rest; and what made room takes no more that is read.
 

@@ -36,6 +36,7 @@ from statestores.semantics.versioned.rows import (
 )
 from statestores.semantics.versioned.vacuum import LEAST_FACTOR, MOST_FACTOR, Vacuum
 from statestores.spi.durability import Durability
+from statestores_conformance.many_cases import for_each
 from statestores_memory import MemoryEngine
 
 RETENTION_MS = 320
@@ -314,7 +315,7 @@ def test_a_deletion_that_is_superseded_in_the_commit_is_not_removed() -> None:
 
 
 @pytest.mark.spec("VRS-8")
-@pytest.mark.parametrize("latest", [None, latest_row(50, b"v"), latest_row(50, None)])
+@for_each("latest", [None, latest_row(50, b"v"), latest_row(50, None)])
 def test_a_marker_of_what_is_not_the_latest_version_goes_alone(latest: bytes | None) -> None:
     """Whatever has left it there: a row that it does not stand for is nobody's to remove."""
     vacuum, marker = Vacuum(RETENTION_MS, 0), history_key(b"k", 5)
