@@ -45,7 +45,11 @@ _SHARED_PREPARATIONS = (
 )
 
 _KAFKA = "tests/kafka/"
-"""One worker runs these, over one broker."""
+"""One worker runs these, over one broker, but for those of `_KAFKA_APART`."""
+
+_KAFKA_APART = ("tests/kafka/failures/", "tests/kafka/group/")
+"""Another worker runs these, over a broker of its own: most of their time they wait for one, and
+all others would wait for a single worker at the end."""
 
 _SPARK = ("tests/spark/", "tests/examples/")
 _WITHOUT_SESSION = (
@@ -355,7 +359,7 @@ class ByClassScheduling(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(_KAFKA):
-            return _KAFKA
+            return _KAFKA_APART[0] if nodeid.startswith(_KAFKA_APART) else _KAFKA
         if nodeid.startswith(_SHARED_PREPARATIONS):
             return nodeid.partition("::")[0]
         return nodeid.rpartition("::")[0]

@@ -1,4 +1,4 @@
-"""One broker for the tests of this directory, which one worker runs; and the modules in `kit`."""
+"""A broker for the tests of this directory, in each of two workers; and the modules in `kit`."""
 
 import os
 import sys
