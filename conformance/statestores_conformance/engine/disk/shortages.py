@@ -321,9 +321,11 @@ def _grow(
         grown = [(len(before.get(name, b"")), len(now)) for name, now in _bytes_of(path).items()]
     with open_engine(path) as again:
         assert dict(pairs_of(again)) == life.must
-    lengths = {
-        end for start, stop in grown for end in range(start, stop, 1 + (stop - start) // _ENDS)
-    }
+    lengths: set[int] = set()
+    for start, stop in grown:
+        lengths.update(range(start, stop, 1 + (stop - start) // _ENDS))
+        if start < stop:
+            lengths.add(stop - 1)  # of whatever is written last
     return sorted(lengths)
 
 
