@@ -31,10 +31,8 @@ from statestores.files.durable_json import ROOT_FILE
 from statestores.files.local_path import local_path
 from statestores.files.presence import look_for
 from statestores.generations import home_of
-from statestores.object_root import RootObject
 from statestores.partitioning import partitioner_by_name
 from statestores.root_document import (
-    FORMAT,
     MAX_PARTITIONS,
     RESERVED_NAMES,
     Placement,
@@ -99,9 +97,7 @@ class StateRoot:
         """
         storage = _storage(path, storage_options)
         if storage is not None:
-            if storage.read(ROOT_FILE) is None:
-                stores_in_objects.refuse_inside_store(storage)
-                RootObject(storage).create({"format": FORMAT, "stores": {}})
+            stores_in_objects.create_root(storage)
             return cls(storage, _read_stores(storage))
         root = local_path(path)
         stores_in_directory.create_root(root)

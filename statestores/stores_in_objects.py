@@ -14,7 +14,7 @@ from statestores.errors import StorageError, StoreMismatchError, StoreNotFoundEr
 from statestores.files.durable_json import ROOT_FILE
 from statestores.generations import resharded
 from statestores.object_root import RootObject
-from statestores.root_document import StoreEntry, content_of, stores_in, with_entry
+from statestores.root_document import FORMAT, StoreEntry, content_of, stores_in, with_entry
 from statestores.storage import ObjectStorage
 
 if TYPE_CHECKING:
@@ -24,6 +24,18 @@ _log = logging.getLogger(__name__)
 
 Stores: TypeAlias = dict[str, StoreEntry]
 """The entries of stores, by name."""
+
+
+def create_root(storage: ObjectStorage) -> None:
+    """Make an empty state root, unless there is one.
+
+    Raises:
+        StoreMismatchError: It would lie among the objects of a store.
+        StoreCorruptedError, UnsupportedFormatError, StorageError: It cannot be told, or made.
+    """
+    if storage.read(ROOT_FILE) is None:
+        refuse_inside_store(storage)
+        RootObject(storage).create({"format": FORMAT, "stores": {}})
 
 
 def read_stores(storage: ObjectStorage) -> Stores:
