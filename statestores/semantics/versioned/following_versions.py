@@ -8,14 +8,12 @@ other leaves the memory of each to the next.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress
 from operator import add, lt
-from typing import Self, TypeVar, cast
+from typing import Self, cast
 
 from statestores.semantics.every_kind.arguments import MAX_TIME_MS
 from statestores.semantics.rows.commit_batch import RowBatch
 from statestores.semantics.rows.layout import DATA, HISTORY
 from statestores.semantics.versioned.rows import SUFFIX_BYTES, Latest, Waiting, pack_header
-
-T = TypeVar("T")
 
 
 class FollowingVersions(RowBatch):
@@ -94,12 +92,6 @@ class FollowingVersions(RowBatch):
         if row_key in self._others:
             return self._others[row_key]
         return self._columns()[row_key]
-
-    def get(self, row_key: bytes, default: T | None = None) -> bytes | T | None:
-        """Return the row of *row_key*; *default* where the batch says nothing of it."""
-        if row_key in self._others:
-            return self._others[row_key]
-        return self._columns().get(row_key, default)
 
     def _columns(self) -> dict[bytes, bytes]:
         """Return the rows of the columns by their keys: somebody looks for single ones."""
