@@ -52,7 +52,7 @@ class NotedTopology:
             what = (
                 f"its changelogs in the cluster, by the note in partition {partition} of {topic!r}"
             )
-            check_fits(description_in(fields), json.loads(self._row)["topology"], what, BEGIN_ANEW)
+            check_fits(description_in(fields), description, what, BEGIN_ANEW)
 
     def write(self) -> None:
         """Have the commit under way note the topology, if none has."""
