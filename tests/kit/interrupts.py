@@ -1,6 +1,38 @@
-"""Control-C, where whoever started the tests had it ignored."""
+"""Control-C, where whoever started the tests had it ignored; and two interrupts at once."""
 
+import ctypes
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
+
+
+class Interrupted(KeyboardInterrupt):
+    """What the handlers of `two_interrupts` raise."""
+
+
+@contextmanager
+def two_interrupts() -> Iterator[Callable[[], None]]:
+    """Give what has two signals be there at once, whose handlers both raise `Interrupted`.
+
+    As after a wait in which they came. One is raised by the call, and the other where the
+    interpreter looks for signals next: at the first call that is made to handle the one before.
+    """
+    tripped = ctypes.pythonapi.PyErr_SetInterruptEx
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    def send() -> None:
+        list(map(tripped, map(int, _SIGNALS)))  # one call, and no look at signals within it
+
+    before = {each: signal.signal(each, interrupt) for each in _SIGNALS}
+    try:
+        yield send
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def hear_interrupts() -> None:

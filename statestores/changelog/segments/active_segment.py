@@ -17,6 +17,8 @@ from statestores.errors import CommitInDoubtError, StorageError
 from statestores.failpoints import reach
 from statestores.files.failures import storage_error
 
+_NOT_CUT = "what an interrupted append left could not be cut (another interrupt)"
+
 
 class ActiveSegment:
     """The last segment of a log, open for appending; also a compaction's output."""
@@ -150,13 +152,14 @@ class ActiveSegment:
                 self.wait_for_disk()
                 reach("changelog.append.durable")
             self.end += length
-        except OSError as error:
+        except BaseException as error:  # also an interrupt: before `end` moves on, or after
+            # Noted without a call, since a second interrupt may be waiting for one.
+            known, self._failure = self._failure, _NOT_CUT
             self._cut_back()
-            if isinstance(error, StorageError):
-                raise
-            raise self._append_error(error) from error
-        except BaseException:  # an interrupt: before `end` moves on, or after
-            self._cut_back()
+            if self._failure is _NOT_CUT:
+                self._failure = known
+            if isinstance(error, OSError) and not isinstance(error, StorageError):
+                raise self._append_error(error) from error
             raise
 
     def _append_error(self, error: OSError) -> StorageError:
@@ -176,8 +179,8 @@ class ActiveSegment:
         try:
             os.fdatasync(self._descriptor)
         except OSError as error:
-            self._cut_back()
             self._failure = f"the disk failed ({error.strerror or error})"
+            self._cut_back()
             failed = storage_error("make durable, and so append no more to,", self.path, error)
             raise CommitInDoubtError(str(failed)) from error
 

@@ -6,7 +6,9 @@ The kinds derive from `EngineStore` and say what their pending writes are. Invar
 * pending writes change nothing in the engine, so `rollback` and a crash only forget them;
 * a commit that ended with an error or an interrupt is *in doubt* from the moment at which the
   engine was given its batch, until the engine has been asked (COM-43), or for good, if it cannot
-  tell before it is opened again (COM-46).
+  tell before it is opened again (COM-46);
+* no error is handled without a note of it in `_unsettled` first, which takes no call: so a second
+  interrupt leaves the commit in doubt, and whoever asks next finds out.
 """
 
 from abc import abstractmethod
@@ -30,9 +32,9 @@ from statestores.semantics.every_kind.offsets_to_commit import (
     refuse_journal_partition,
 )
 from statestores.semantics.every_kind.sorted_rows import SortedRows, sampled
-from statestores.semantics.every_kind.store_state import HALF_ROLLED_BACK
+from statestores.semantics.every_kind.store_state import HALF_ROLLED_BACK, NOTHING_GIVEN
 from statestores.semantics.every_kind.truncation import TruncatingStore
-from statestores.semantics.rows.commit_batch import CommitBatch
+from statestores.semantics.rows.commit_batch import CommitBatch, RowBatch
 from statestores.semantics.rows.layout import (
     POSITION_ROW,
     TRUNCATING_ROW,
@@ -177,11 +179,17 @@ class EngineStore(TruncatingStore[K, V]):
             self._measure_commit(len(batch))
             self._end_commit(staged)
             return None if journal is None else self._offsets.get(journal.partition)
-        except BaseException as error:  # also an interrupt that came after the engine was done
-            if batch is None:
-                self._forget_cached()  # what a sweep has chosen, and nobody deletes now
-            else:
-                self._doubt(dict(batch), error)
+        except CommitInDoubtError as error:
+            self._unsettled = error
+            self._forget_cached()
+            raise
+        except BaseException:  # also an interrupt that came after the engine was done
+            self._unsettled = NOTHING_GIVEN if batch is None else batch  # no call: see `_find_out`
+            try:
+                self._find_out()
+            except BaseException:
+                self._find_out()
+                raise
             raise
 
     def _append(self, journal: Journal, durability: Durability, changes: Changes | None) -> int:
@@ -193,8 +201,7 @@ class EngineStore(TruncatingStore[K, V]):
         self._is_journaled = True  # before it is: an interrupt may come before it is known
         try:
             return journal.append(changes, self._position, durability)
-        except CommitInDoubtError as error:
-            self._unsettled = error
+        except CommitInDoubtError:
             raise
         except StateStoreError:
             self._is_journaled = before or journal.end_offset != end_offset
@@ -246,8 +253,16 @@ class EngineStore(TruncatingStore[K, V]):
                 self._engine.apply(batch, durability)
             reach("commit.apply.after")
             self._end_commit(staged)
-        except BaseException as error:
-            self._doubt(given, error)
+        except CommitInDoubtError as error:
+            self._unsettled = error
+            raise
+        except BaseException:
+            self._unsettled = given  # no call: see `_find_out`
+            try:
+                self._find_out()
+            except BaseException:
+                self._find_out()
+                raise
             raise
 
     def _begin_commit(
@@ -258,10 +273,8 @@ class EngineStore(TruncatingStore[K, V]):
         if self._unsettled is not None:
             self._settle()
         if self._is_truncating:  # one that has failed: what follows must not be deleted (COM-42)
-            advanced = self._position
             self._finish_truncating()
             self._forget_cached()
-            self._position = advanced or self._position
         return self._judge_offsets(offsets)
 
     def _judge_offsets(
@@ -292,22 +305,25 @@ class EngineStore(TruncatingStore[K, V]):
         self._forget_pending(committed=True)
         self._uncommitted_bytes = 0
 
-    def _doubt(self, batch: WriteBatch, error: BaseException) -> None:
-        """Find out what has become of *batch*, which the engine was given before *error* (COM-43).
+    def _find_out(self) -> None:
+        """Find out what has become of the batch that is in doubt, and end its commit (COM-43).
 
-        What cannot be found out now is reported to whoever needs to know.
+        What cannot be found out now is reported to whoever needs to know. Requires: nothing was
+        written since.
+
+        An interrupt comes where a function begins or returns, and a second one may wait for that
+        when the first is handled. So whoever handles an error notes the batch without a call, and
+        calls this again when an interrupt ends it.
         """
-        if isinstance(error, CommitInDoubtError):
-            self._unsettled = error
-            return
-        self._unsettled = batch
-        self._part_pending()
-        with suppress(StateStoreError):
-            if self._settle():  # nothing was written since: this ends the commit
-                self._forget_everything_pending()
+        if self._unsettled is not None:
+            with suppress(StateStoreError):
+                self._settle(ends_commit=True)
 
-    def _settle(self) -> bool:
-        """Return whether the engine has the batch in doubt: it is there whole, or not at all.
+    def _settle(self, *, ends_commit: bool = False) -> None:
+        """Find out whether the engine has the batch in doubt: it is there whole, or not at all.
+
+        It may be called again when it is interrupted. *ends_commit* says that nothing was written
+        since: when the batch is there, nothing is pending any more.
 
         Requires: one is in doubt.
 
@@ -326,22 +342,27 @@ class EngineStore(TruncatingStore[K, V]):
                 f"a rollback of {self.name!r} was interrupted; roll back again, so that nothing "
                 "remains of what it was to forget"
             )
+        if batch is NOTHING_GIVEN:
+            self._forget_cached()  # what a sweep has chosen, and nobody deletes now
+            self._unsettled = None
+            return
+        if isinstance(batch, RowBatch):  # which may show the pending writes as they are
+            batch = dict(batch)
+            self._part_pending()
+            self._unsettled = batch
         rows = cast("WriteBatch", batch)
-        stored = self._engine.get_many(list(rows))
-        is_there = bool(rows) and stored == list(rows.values())
+        is_there = bool(rows) and self._engine.get_many(list(rows)) == list(rows.values())
         if is_there:
             self._measure_commit(len(rows))
             # Also of the changelog, if the batch came through one: then it has the offset.
             self._is_journaled, self._is_applied, self._is_told = False, True, False
             self._note_commit()
-        position = self._position
         self._read_committed()
         self._catch_up()
         self._forget_cached()
-        if position != self._committed_position:
-            self._position = position  # still to be committed
+        if is_there and ends_commit:
+            self._forget_everything_pending()
         self._unsettled = self._commit_began_ns = None
-        return is_there
 
     def _has_something_to_journal(self) -> bool:
         """Return whether a commit would change content or position."""
@@ -357,8 +378,16 @@ class EngineStore(TruncatingStore[K, V]):
         try:
             self._engine.apply({offset_row(key): None for key in offsets}, self._durability)
             self._offsets.clear()
-        except BaseException as error:
-            self._doubt({}, error)  # the pending writes are not in the batch
+        except CommitInDoubtError as error:
+            self._unsettled = error
+            raise
+        except BaseException:
+            self._unsettled = {}  # the pending writes are not in the batch
+            try:
+                self._find_out()
+            except BaseException:
+                self._find_out()
+                raise
             raise
 
     def rollback(self) -> None:

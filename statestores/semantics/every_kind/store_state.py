@@ -30,6 +30,9 @@ from statestores.spi.specification import StoreSpecification
 HALF_ROLLED_BACK: WriteBatch = {}
 """In place of a batch in doubt: a rollback that was interrupted."""
 
+NOTHING_GIVEN: WriteBatch = {}
+"""In place of a batch in doubt: a commit that ended before the engine was given its batch."""
+
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
@@ -95,6 +98,7 @@ class StoreState(MeteredStore, Generic[K, V]):
         self._open = True
         self._is_of_parent = False
         self._uncommitted_bytes = 0
+        self._position = self._committed_position = Position()
         self._journal: Journal | None = None
         self._is_journaled = False  # whether the journal may have pending writes
         self._is_applied = False  # whether the engine has a commit that raised
@@ -112,7 +116,7 @@ class StoreState(MeteredStore, Generic[K, V]):
     # What derived classes define.
 
     @abstractmethod
-    def _settle(self) -> bool:
+    def _settle(self) -> None:
         """Find out whether the engine has the batch in doubt, and leave none in doubt."""
 
     @abstractmethod
@@ -129,9 +133,12 @@ class StoreState(MeteredStore, Generic[K, V]):
     # What all kinds do.
 
     def _read_committed(self) -> None:
-        """Read from the engine what is kept of it in memory."""
+        """Read from the engine what is kept of it in memory; a pending position stays."""
         self._offsets = read_offsets(self._engine)
-        self._committed_position = self._position = read_position(self._engine)
+        stored = read_position(self._engine)
+        pending = stored if self._position is self._committed_position else self._position
+        # One line, so that no interrupt comes in between.
+        self._committed_position, self._position = stored, stored if pending == stored else pending
 
     def _give(self, batch: CommitBatch, durability: Durability | None) -> None:
         """Give the engine the *batch* of a commit; ``None``: the journal has it, durably."""

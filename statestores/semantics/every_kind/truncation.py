@@ -58,9 +58,20 @@ class TruncatingStore(StoreState[K, V]):
             self._unsettled = error
             raise
         except BaseException:
-            if journal.end_offset != end_offset:  # it has it: what is committed next comes after it
-                self._begin_truncating(end_offset)
+            try:
+                self._note_cleared(journal, end_offset)
+            except BaseException:  # a second interrupt, which waited for the first call
+                self._note_cleared(journal, end_offset)
+                raise
             raise
+
+    def _note_cleared(self, journal: Journal, end_offset: int) -> None:
+        """Note that *journal*, which ended at *end_offset*, has the truncation, if it has.
+
+        What is committed next comes after it.
+        """
+        if journal.end_offset != end_offset:
+            self._begin_truncating(end_offset)
 
     def _begin_truncating(self, cleared_at: int | None) -> None:
         """Have nothing more committed before the store has been emptied (COM-42)."""

@@ -1,4 +1,4 @@
-"""An interrupt at each line that an operation comes to, one line in each run.
+"""An interrupt at each line that an operation comes to, one line in each run; or a second one.
 
 The interrupt is a ``KeyboardInterrupt`` raised by the interpreter's own trace function before the
 line is executed, as a signal's handler would raise it.
@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any, Self
 
 import statestores
+from statestores.failpoints import arm, disarm
 
 _OWN = str(Path(statestores.__file__).parent)
 _NEVER = sys.maxsize
@@ -65,6 +66,30 @@ def interrupt(operation: Callable[[], object], at: int) -> str | None:
     except Interrupted:
         return interruption.where
     return None
+
+
+def interrupt_twice(operation: Callable[[], object], failpoint: str, at: int) -> str | None:
+    """Interrupt *operation* at *failpoint*, and then before line number *at* of what handles that.
+
+    Lines count of functions that are called since: there the interpreter looks for a second
+    interrupt, and not between an error and the next call. Return where it was; ``None`` if there
+    are fewer lines, or the operation does not come to the failpoint.
+    """
+    second = Interruption(at)
+
+    def begin() -> None:
+        second.__enter__()  # for functions that are called from now on
+        raise Interrupted
+
+    arm(failpoint, begin, at=1)
+    try:
+        operation()
+    except Interrupted:
+        pass
+    finally:
+        sys.settrace(None)
+        disarm()
+    return second.where
 
 
 def count_lines(operation: Callable[[], object]) -> int:
