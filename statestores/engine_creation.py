@@ -17,7 +17,7 @@ from statestores.errors import (
     StoreCorruptedError,
     StoreLockedError,
 )
-from statestores.files.directory_lock import LOCK_FILE, DirectoryLock
+from statestores.files.directory_lock import LOCK_FILE, DirectoryLock, is_open_at
 from statestores.files.durable_directory import make_directory
 from statestores.files.durable_json import ENGINE_FILE, read_fields, write_json
 from statestores.files.failures import storage_error
@@ -105,7 +105,7 @@ def _locked(path: Path) -> int:
             raise storage_error("create", path, error) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(path, descriptor):
+            if is_open_at(path, descriptor):
                 return descriptor
         except BlockingIOError as error:
             os.close(descriptor)
@@ -120,14 +120,6 @@ def _locked(path: Path) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)  # whoever had it has just removed it
-
-
-def _is_at(path: Path, descriptor: int) -> bool:
-    """Return whether the open file *descriptor* is the one that *path* names."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
 
 
 def _check_named(directory: Path, name: str) -> None:

@@ -63,22 +63,28 @@ class DirectoryLock:
     def acquire(cls, directory: str | PathLike[str]) -> Self:
         """Lock *directory*, creating it when it is missing.
 
+        The lock is that of the file of this name: not of one that its owner has removed, with the
+        directory or under another name of it, since it was opened.
+
         Raises:
             StoreLockedError: It is locked, by another process or by another handle in this one.
             StorageError: The directory or its lock file cannot be created.
         """
         path = Path(directory) / LOCK_FILE
-        try:
-            make_directory(path.parent)
-            file = _LockFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+")
-        except OSError as error:
-            raise storage_error("create", path, error) from error
-        try:
-            _lock(path, file)
-            return cls(path, file)
-        except BaseException:
-            file.close()
-            raise
+        while True:
+            try:
+                make_directory(path.parent)
+                file = _LockFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+")
+            except OSError as error:
+                raise storage_error("create", path, error) from error
+            try:
+                if _lock(path, file):
+                    _sign(path, file)
+                    return cls(path, file)
+            except BaseException:
+                file.close()
+                raise
+            file.close()  # who had the lock has just removed the directory
 
     def release(self) -> None:
         """Give the lock up. Idempotent. The file stays: removing it would race with an opener."""
@@ -98,11 +104,24 @@ def says_held(text: str) -> bool:
     return any(os.strerror(each) in text for each in (errno.EAGAIN, errno.EACCES))
 
 
-def _lock(path: Path, file: FileIO) -> None:
-    """Lock *file*, and write into it who holds the lock."""
+def is_open_at(path: Path, descriptor: int) -> bool:
+    """Return whether the file that *descriptor* has open is the one that *path* names.
+
+    Raises:
+        OSError: It cannot be told.
+    """
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _lock(path: Path, file: FileIO) -> bool:
+    """Lock *file*; return whether it still is the one at *path*."""
     descriptor = file.fileno()
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return is_open_at(path, descriptor)
     except BlockingIOError as error:
         raise StoreLockedError(
             f"{str(path.parent)!r} is open {_owner(descriptor)}; close it there first, or read a "
@@ -110,18 +129,17 @@ def _lock(path: Path, file: FileIO) -> None:
         ) from error
     except OSError as error:
         raise storage_error("lock", path, error) from error
-    try:
-        _sign(descriptor)
-    except OSError as error:
-        raise storage_error("write", path, error) from error
 
 
-def _sign(descriptor: int) -> None:
-    """Write who holds the lock."""
+def _sign(path: Path, file: FileIO) -> None:
+    """Write into *file* who holds the lock."""
     since = datetime.now(UTC).isoformat(timespec="seconds")
     owner = Signature(os.getpid(), os.uname().nodename, since)
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(owner._asdict()).encode(), 0)
+    try:
+        os.ftruncate(file.fileno(), 0)
+        os.pwrite(file.fileno(), json.dumps(owner._asdict()).encode(), 0)
+    except OSError as error:
+        raise storage_error("write", path, error) from error
 
 
 def read_signature(descriptor: int) -> Signature | None:

@@ -7,14 +7,15 @@ changelog after it. Its owner brings it up to an offset and never commits anythi
     LOCAL/<state root>/<store>/<partition>/<slot>/engine.json, engine/, copy.json, sweep
 
 The *slot* is 0, unless another attempt of the same task is at work on this machine: then it has one
-of its own, which is removed afterwards. So no attempt waits for another one.
+of its own, which is emptied afterwards. So no attempt waits for another one. The file of a slot's
+lock stays: a lock on a file that has been removed keeps nobody out.
 """
 
 import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +23,7 @@ from pathlib import Path
 from statestores.arrow.file_access import reporting
 from statestores.errors import (
     OffsetOutOfRangeError,
+    StorageError,
     StoreCorruptedError,
     StoreLockedError,
     StoreMismatchError,
@@ -89,9 +91,12 @@ def local_copy(
         finally:
             store.close()
     finally:
-        if slot.name != "0":
-            shutil.rmtree(slot, ignore_errors=True)
-        lock.release()
+        try:
+            if slot.name != "0":
+                with suppress(StorageError):  # what stays is thrown away by whoever has it next
+                    _throw_away(slot)
+        finally:
+            lock.release()
 
 
 def _local_directory(copies: CopyOptions) -> Path:

@@ -1,6 +1,8 @@
 """The files of a partition, and stores of old that keep opening."""
 
+import fcntl
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +15,14 @@ from statestores import opening
 from statestores.errors import (
     StorageError,
     StoreCorruptedError,
+    StoreLockedError,
     StoreMismatchError,
     StoreNotFoundError,
     UnknownBackendError,
     UnsupportedFormatError,
 )
 from statestores.files import durable_json
+from statestores.files.directory_lock import DirectoryLock
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.every_kind.self_description import read_description
@@ -383,3 +387,31 @@ def test_the_mark_of_a_truncation_empties_the_store_at_opening() -> None:
     open_on_engine(engine, specification)
 
     assert [key for key, _ in engine.scan(b"\x00")] == [b"\x00format", b"\x00specification"]
+
+
+@pytest.mark.spec("ENG-1")
+@pytest.mark.parametrize("go", [shutil.rmtree, lambda path: path.rename(path.with_name("going"))])
+def test_a_lock_on_a_file_that_has_gone_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, go: Callable[[Path], object]
+) -> None:
+    """A directory went with its lock, while the next owner had opened the file and not locked it.
+
+    It then held a lock that nobody saw, and whoever came after it got the directory as well.
+    """
+    directory = tmp_path / "directory"
+    before = DirectoryLock.acquire(directory)
+    lock_now = fcntl.flock
+
+    def after_its_owner(descriptor: int, how: int) -> None:
+        monkeypatch.undo()
+        go(directory)
+        before.release()
+        lock_now(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", after_its_owner)
+    lock = DirectoryLock.acquire(directory)
+    try:
+        with pytest.raises(StoreLockedError, match=f"in process {os.getpid()} on"):
+            DirectoryLock.acquire(directory)
+    finally:
+        lock.release()

@@ -13,9 +13,8 @@ import statestores as ss
 from statestores.arrow.snapshots.directory import list_snapshots, retire
 from statestores.arrow.snapshots.reader import Snapshot
 from statestores.changelog import ChangelogReader, FileChangelog, compact
-from statestores.errors import (
-    OffsetOutOfRangeError,
-)
+from statestores.errors import OffsetOutOfRangeError, StoreLockedError
+from statestores.files.directory_lock import LOCK_FILE, DirectoryLock
 from statestores.semantics.key_value.store import EngineKeyValueStore
 from statestores.spark.copied_partition import copied_partition
 from statestores.spark.given_root import GivenRoot
@@ -221,3 +220,27 @@ def test_a_snapshot_that_is_removed_while_it_is_loaded_is_done_without(
 
     assert home.content(end_offset) == {b"a": 1, b"b": 2}
     assert not newest.exists()
+
+
+def test_a_slot_is_locked_until_its_copy_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock went with the copy: the next attempt read what was being removed (ENG-1)."""
+    home = Home(str(tmp_path / "state"), tmp_path / "local")
+    end_offset = home.append({"a": 1})
+    remove, looked = shutil.rmtree, []
+
+    def removing(path: Path, **named: Any) -> None:
+        slot = next(each for each in (path, *path.parents) if each.parent.name == "0")
+        remove(path, **named)
+        with pytest.raises(StoreLockedError):
+            DirectoryLock.acquire(slot)
+        looked.append(slot)
+
+    copies = CopyOptions(directory=str(home.local), backend="sqlite")
+    with local_copy(copied_partition(home.given, STORE, 1, 0), end_offset, copies):
+        monkeypatch.setattr(shutil, "rmtree", removing)
+        assert home.content(end_offset) == {b"a": 1}
+
+    assert {each.name for each in looked} == {"1"}
+    assert [each.name for each in looked[0].iterdir()] == [LOCK_FILE]
