@@ -27,9 +27,12 @@ Facts: TypeAlias = dict[str, Any]  # of JSON's types
 
 
 def partition_facts(
-    partition: Partition, options: Mapping[str, object] | None, *, open_engine: bool
+    partition: Partition, options: Mapping[str, object] | None, *, open_engine: bool | None
 ) -> Facts:
-    """Return what is known about *partition*; its engine is opened, and locked, only if asked."""
+    """Return what is known about *partition*; its engine is opened, and locked, only if asked.
+
+    ``None`` asks for it where there is no changelog.
+    """
     specification = partition.specification
     facts: Facts = {
         "partition": partition.number,
@@ -44,11 +47,17 @@ def partition_facts(
         "unfinished_write": _unfinished_write(partition),
         "is_unimported": _is_unimported(partition),
     }
-    if partition.has_changelog:
-        facts["changelog"] = changelog_facts(partition.directory.changelog, partition.logged)
-    elif (gone := partition.why_gone()) is not None:
-        path = str(partition.directory.changelog)
-        facts["changelog"] = {"path": path, "bytes": 0, "gone": True, "error": gone}
+    path = partition.directory.changelog
+    try:
+        if partition.has_changelog:
+            facts["changelog"] = changelog_facts(path, partition.logged)
+        elif (gone := partition.why_gone()) is not None:
+            facts["changelog"] = {"path": str(path), "bytes": 0, "gone": True, "error": gone}
+    except StateStoreError as error:  # nobody can tell: it may be there
+        facts["changelog"] = {"path": str(path), "bytes": 0, "error": str(error)}
+    if open_engine is None:
+        changelog = facts["changelog"]
+        open_engine = changelog is None or "gone" in changelog
     if open_engine and partition.has_engine:
         engine = engine_facts(partition, options)
         said = engine.pop("store", None)
@@ -138,13 +147,13 @@ def offsets_facts(offsets: Mapping[TopicPartition, int]) -> list[Facts]:
 
 
 def size_of(path: Path) -> int:
-    """Return the size of all files below *path*; what vanishes meanwhile does not count."""
+    """Return the size of all files below *path* that are still there, and can be looked at."""
     total = 0
     for directory, _, names in os.walk(path):
         for name in names:
             try:
                 total += (Path(directory) / name).stat().st_size
-            except FileNotFoundError:
+            except OSError:
                 continue
     return total
 

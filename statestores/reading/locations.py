@@ -8,16 +8,19 @@ from typing import Any, TypeAlias
 
 from statestores.arrow.snapshots.directory import list_snapshots, offset_from_name
 from statestores.arrow.snapshots.manifest import MANIFEST_NAME
-from statestores.begun_partitions import refuse_gone
+from statestores.begun_partitions import GonePartitionError, refuse_gone
 from statestores.changelog import ChangelogReader, changelog_partition
 from statestores.engine_creation import ENGINE_DIRECTORY
-from statestores.errors import InvalidArgumentError, StateStoreError, StoreNotFoundError
+from statestores.errors import InvalidArgumentError, StoreCorruptedError, StoreNotFoundError
 from statestores.files.durable_json import ROOT_FILE
+from statestores.files.failures import storage_error
 from statestores.files.local_path import local_path
 from statestores.generations import place_in_root, resharded
 from statestores.opening import backend_of
 from statestores.spi.offsets import TopicPartition
 from statestores.spi.specification import StoreSpecification
+from statestores.staging.unfinished_write import check_has_write
+from statestores.staging.write_intent import read_intent
 from statestores.state_root import PartitionDirectory, StateRoot, is_state_root
 
 _SEGMENT = re.compile(r"[0-9]{20}\.log")
@@ -108,19 +111,46 @@ class Partition:
 
     @property
     def has_changelog(self) -> bool:
-        """Whether there is a changelog, damaged or not."""
+        """Whether there is a changelog, damaged or not.
+
+        Raises:
+            StorageError: It cannot be told.
+        """
         return has_segments(self.directory.changelog)
 
     def why_gone(self) -> str | None:
         """Return what says that its changelog is gone; ``None`` if it is there, or none was begun.
 
         It is looked for in a state root alone (LAY-35).
+
+        Raises:
+            StoreReshardedError: The store has other partitions since.
+            StoreCorruptedError, StorageError: It cannot be told, so it may be there.
         """
         if self.root is not None and not self.has_changelog:
             try:
                 refuse_gone(self.directory)
-            except StateStoreError as error:
+            except GonePartitionError as error:
                 return str(error)
+        return None
+
+    def why_behind(self) -> str | None:
+        """Return what says that its changelog has lost its end; ``None`` if nothing does.
+
+        That is what the last staged write has noted, in a state root alone (LAY-39).
+
+        Raises:
+            StateStoreError: It cannot be told.
+        """
+        if self.specification is None or self.number is None or not self.has_changelog:
+            return None
+        home = self.path.parent
+        left = read_intent(home)  # before the changelog, which may go on meanwhile
+        ends = {self.number: changelog_end(self.directory, self.specification)}
+        try:
+            check_has_write(home, left, ends)
+        except StoreCorruptedError as error:
+            return str(error)
         return None
 
     @property
@@ -233,11 +263,7 @@ def shown_below(place: Path) -> str | None:
         level = [each for directory in level for each in _directories(directory)]
         level = level[: _LOOKED_AT - looked]
         looked += len(level)
-        stores = [
-            each
-            for each in level
-            if is_state_root(each) or (each / "engine.json").is_file() or has_segments(each)
-        ]
+        stores = list(filter(_is_store, level))
         found.extend(stores)
         level = [each for each in level if each not in stores]
     if not found:
@@ -245,6 +271,15 @@ def shown_below(place: Path) -> str | None:
     shown = ", ".join(repr(str(each)) for each in found[:_SHOWN_BELOW])
     more = f" and {len(found) - _SHOWN_BELOW} more" if len(found) > _SHOWN_BELOW else ""
     return f"below it there is {shown}{more}: give that path"
+
+
+def _is_store(directory: Path) -> bool:
+    """Return whether *directory* is a state root or a partition; no, if that cannot be told."""
+    try:
+        is_one = is_state_root(directory) or (directory / "engine.json").is_file()
+        return is_one or has_segments(directory)
+    except OSError:
+        return False
 
 
 def _directories(directory: Path) -> list[Path]:
@@ -277,10 +312,17 @@ def with_local(location: Location, local: str | PathLike[str]) -> Location:
 
 
 def has_segments(path: Path) -> bool:
-    """Return whether *path* is a directory with segments of a changelog."""
-    if not path.is_dir():
+    """Return whether *path* is a directory with segments of a changelog.
+
+    Raises:
+        StorageError: It cannot be told.
+    """
+    try:
+        return any(_SEGMENT.fullmatch(entry.name) for entry in path.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
         return False
-    return any(_SEGMENT.fullmatch(entry.name) for entry in path.iterdir())
+    except OSError as error:
+        raise storage_error("look into", path, error) from error
 
 
 def _partition_named(place: Path) -> Partition | None:

@@ -3,14 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from statestores.arrow.keys.key_selection import KeySelection
-from statestores.arrow.snapshots.choice import ListedSnapshot, is_gone, passed_over
+from statestores.arrow.snapshots.choice import ListedSnapshot, passed_over, read_listed
 from statestores.arrow.snapshots.reader import Snapshot
 from statestores.changelog import changelog_partition
 from statestores.errors import (
     SnapshotCorruptedError,
     StorageError,
     StoreMismatchError,
-    StoreNotFoundError,
     UnsupportedFormatError,
 )
 from statestores.reading.partition_places import (
@@ -61,16 +60,12 @@ class UsableSnapshots:
         """Yield those that are *listed*, as `readable` does."""
         for each in reversed(listed):
             try:
-                snapshot = each.read()
-            except StoreNotFoundError:
-                continue  # removed since it was listed
-            except (SnapshotCorruptedError, UnsupportedFormatError, StorageError) as error:
-                if is_gone(each.place, None):
-                    continue  # likewise
-                if isinstance(error, StorageError):
-                    raise
+                snapshot = read_listed(each)
+            except (SnapshotCorruptedError, UnsupportedFormatError) as error:
                 if refused is not None:
                     refused.append(error)
+                continue
+            if snapshot is None:
                 continue
             if end.has_log and snapshot.manifest.partition != self._partition:
                 continue  # its offset is one of another log

@@ -19,6 +19,7 @@ from statestores.reading.unfinished_imports import refuse_unimported
 from statestores.reading.visible_log import LogBeginning, LogEnd, VisibleLog
 from statestores.spi.offsets import Position
 from statestores.spi.specification import StoreSpecification
+from statestores.staging.unfinished_write import check_has_write
 from statestores.staging.write_intent import WriteIntent, intended_frames, read_intent
 from statestores.state_root import PartitionDirectory
 
@@ -113,6 +114,7 @@ class VisibleChangelog(VisibleLog):
         Raises:
             StoreMismatchError: An import has begun to bring the partition, and has not; or the
                 changelog is gone.
+            StoreCorruptedError: It ends before what a staged write has left.
         """
         refuse_unimported(self.store_directory, self._number)
         return consistently(self.store_directory, self.end_with)
@@ -124,13 +126,18 @@ class VisibleChangelog(VisibleLog):
         return consistently(home, lambda intent: [log.end_with(intent) for log in logs])
 
     def end_with(self, intent: WriteIntent | None) -> FilesEnd:
-        """Return where the partition ends, *intent* being the last staged write."""
+        """Return where the partition ends, *intent* being the last staged write.
+
+        Raises:
+            StoreCorruptedError: A write that is finished has left it further (LAY-39).
+        """
         try:
             with self._opened() as log:
                 end, position, has_log = log.end_offset, log.position, True
         except StoreNotFoundError:
             refuse_gone(self._directory)
             end, position, has_log = 0, Position(), False
+        check_has_write(self.store_directory, intent, {self._number: end})
         write = None
         if intent is not None and not intent.finished:
             write = intent.partitions.get(self._number)

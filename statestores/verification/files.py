@@ -6,13 +6,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from statestores.arrow.snapshots.choice import is_gone
 from statestores.arrow.snapshots.directory import list_snapshots, native_path
 from statestores.arrow.snapshots.native_part import read_native
 from statestores.arrow.snapshots.reader import Snapshot, read_snapshot
 from statestores.changelog import ChangelogReader, FrameKind, changelog_partition
 from statestores.changelog.opening import check_chain
 from statestores.changelog.segments.segment_directory import list_segments
-from statestores.errors import StateStoreError
+from statestores.errors import StateStoreError, StorageError
 from statestores.reading.locations import Partition
 from statestores.semantics.every_kind.self_description import differences
 from statestores.spi.offsets import TopicPartition
@@ -54,6 +55,8 @@ def check_changelog(
                 frames += 1
                 changes += frame.batch.num_rows
                 clears += frame.kind is FrameKind.CLEAR
+    except StorageError as error:  # a disk that does not answer is no damage
+        return Finding("changelog", path, Status.NOT_CHECKED, str(error), error), None
     except StateStoreError as error:
         return Finding("changelog", path, Status.DAMAGED, str(error), error), None
     words = f"frames: {frames:,}, changes: {changes:,}, offsets from {first} up to {expected}"
@@ -87,6 +90,8 @@ def check_snapshots(
     """
     for path in list_snapshots(partition.directory.snapshots).values():
         finding, snapshot = check_snapshot(path)
+        if snapshot is None and is_gone(path, None):
+            continue  # removed since it was listed
         wrong = None
         if snapshot is not None and partition.specification is not None:
             wrong = _mismatch(snapshot, partition.specification, partition.number, held)
@@ -108,6 +113,14 @@ def check_snapshot(path: Path) -> tuple[Finding, Snapshot | None]:
         return Finding("snapshot", path, Status.DAMAGED, str(error), error), None
     words = f"{snapshot.rows:,} rows at offset {snapshot.offset}"
     return Finding("snapshot", path, Status.OK, words), snapshot
+
+
+def unless_removed(found: Finding, snapshot: Snapshot) -> Finding:
+    """Return what was *found* of the content of *snapshot*, if that is still there."""
+    if not found.is_failure or snapshot.is_there:
+        return found
+    words = "not compared: it has been removed since it was listed"
+    return Finding(found.check, found.path, Status.SKIPPED, words)
 
 
 def check_native(snapshot: Path) -> Finding | None:

@@ -7,14 +7,16 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from statestores.arrow.progress import Meter
+from statestores.arrow.snapshots.choice import read_listed
 from statestores.arrow.snapshots.reader import Snapshot
-from statestores.errors import OffsetOutOfRangeError, StateStoreError, StoreNotFoundError
+from statestores.errors import OffsetOutOfRangeError, StateStoreError
 from statestores.partitioning import partitioner_by_name
 from statestores.reading.partition_places import ObjectPartition, shown_place, snapshots_of
 from statestores.reading.partition_reader import PartitionReader
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import StateRoot
 from statestores.verification.beside_stores import check_beside_stores
+from statestores.verification.files import unless_removed
 from statestores.verification.findings import Finding, Status
 from statestores.verification.placement import check_placement
 from statestores.verification.replayed_content import difference_from_log, judged_for
@@ -83,17 +85,16 @@ def _check_snapshots(
     for listed in snapshots_of(place).listed():
         shown = str(listed.place)
         try:
-            snapshot = listed.read()
-            snapshot.verify()
-        except StoreNotFoundError:
-            continue  # removed since it was listed
+            snapshot = read_listed(listed, verify=True)
         except StateStoreError as error:
             yield Finding("snapshot", shown, Status.DAMAGED, str(error), error)
             continue
+        if snapshot is None:
+            continue  # removed since it was listed
         meter.add(snapshot.rows, snapshot.manifest.bytes)
         words = f"{snapshot.rows:,} rows at offset {snapshot.offset:,}"
         yield Finding("snapshot", shown, Status.OK, words)
-        yield _compared(place, specification, snapshot)
+        yield unless_removed(_compared(place, specification, snapshot), snapshot)
 
 
 def _compared(

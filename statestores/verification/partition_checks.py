@@ -13,10 +13,10 @@ from statestores.arrow.snapshots.reader import Snapshot
 from statestores.begun_partitions import refuse_gone
 from statestores.changelog import changelog_partition
 from statestores.engine_creation import refuse_unnamed
-from statestores.errors import StateStoreError, StoreLockedError
+from statestores.errors import StateStoreError, StorageError, StoreCorruptedError, StoreLockedError
 from statestores.files.durable_json import ENGINE_FILE
 from statestores.opening import backend_of
-from statestores.reading.locations import Partition
+from statestores.reading.locations import Partition, has_segments
 from statestores.reading.partition_reader import PartitionReader
 from statestores.reading.unfinished_imports import refuse_unimported
 from statestores.registry import load_recorded_backend
@@ -27,9 +27,15 @@ from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import StateStore
-from statestores.staging.write_intent import end_for_readers
+from statestores.staging.unfinished_write import check_has_write
+from statestores.staging.write_intent import WriteIntent, end_for_readers, read_intent
 from statestores.verification.engine_rows import examine_rows
-from statestores.verification.files import LogRange, check_changelog, check_snapshots
+from statestores.verification.files import (
+    LogRange,
+    check_changelog,
+    check_snapshots,
+    unless_removed,
+)
 from statestores.verification.findings import (
     RESTORE_INTERRUPTED,
     TRUNCATION_INTERRUPTED,
@@ -48,15 +54,15 @@ def check_partition(
     meter: Meter,
 ) -> Iterator[Finding]:
     """Check *partition*; yield each finding as it is made."""
-    missing = _unimported(partition)
-    if missing is not None:
-        yield missing
+    hindrance = _hindrance(partition)
+    if hindrance is not None:
+        yield hindrance
         return
     specification = partition.specification
     held: LogRange | None = None
     kind = None if specification is None else specification.kind
     if partition.has_changelog:
-        finding, held = check_changelog(partition.directory.changelog, kind, partition.logged)
+        finding, held = _check_log(partition, kind)
         yield finding
         held = None if held is None else _counted(partition, held)
     snapshots = []
@@ -100,8 +106,13 @@ def _check_unnamed(partition: Partition) -> Iterator[Finding]:
         yield Finding("engine", partition.engine, Status.DAMAGED, str(error), error)
 
 
-def _unimported(partition: Partition) -> Finding | None:
-    """Return that *partition* is still to be imported; ``None`` if it is not (MIG-21)."""
+def _hindrance(partition: Partition) -> Finding | None:
+    """Return why *partition* cannot be checked: it is still to be imported, or not to be read."""
+    path = partition.directory.changelog
+    try:
+        has_segments(path)
+    except StorageError as error:
+        return Finding("changelog", path, Status.NOT_CHECKED, str(error), error)
     if partition.root is None or partition.number is None:
         return None
     try:
@@ -109,6 +120,30 @@ def _unimported(partition: Partition) -> Finding | None:
     except StateStoreError as error:
         return Finding("partition", partition.path, Status.DAMAGED, str(error), error)
     return None
+
+
+def _check_log(partition: Partition, kind: str | None) -> tuple[Finding, LogRange | None]:
+    """Read the changelog, which is to be as long as the last staged write has left it (LAY-39)."""
+    path = partition.directory.changelog
+    left = _last_write(partition)  # before the changelog, which may go on meanwhile
+    finding, held = check_changelog(path, kind, partition.logged)
+    if held is None or partition.number is None:
+        return finding, held
+    try:
+        check_has_write(partition.path.parent, left, {partition.number: held.end_offset})
+    except StoreCorruptedError as error:
+        return Finding("changelog", path, Status.DAMAGED, str(error), error), None
+    return finding, held
+
+
+def _last_write(partition: Partition) -> WriteIntent | None:
+    """Return the last staged write of the store; ``None`` without one, or outside a state root."""
+    if partition.root is None:
+        return None
+    try:
+        return read_intent(partition.path.parent)
+    except StateStoreError:
+        return None  # the check of the store says so
 
 
 def _counted(partition: Partition, held: LogRange) -> LogRange:
@@ -210,6 +245,10 @@ def _check_presence(partition: Partition, snapshots: Iterable[Snapshot]) -> Iter
         return
     try:
         refuse_gone(partition.directory)
+    except StorageError as error:  # it may be there
+        path = partition.directory.changelog
+        yield Finding("changelog", path, Status.NOT_CHECKED, str(error), error)
+        return
     except StateStoreError as error:
         yield Finding("changelog", partition.directory.changelog, Status.DAMAGED, str(error), error)
         return
@@ -263,10 +302,20 @@ class _Logged:
         basis = self._basis(offset, older)
         if isinstance(basis, str):
             return Finding("content", path, Status.SKIPPED, f"not compared: {basis}")
-        difference = self._difference(
-            snapshot.batches(), basis, offset, "the snapshot", "the changelog", judged_for(snapshot)
-        )
-        return self._finding(path, difference, offset)
+        try:
+            difference = self._difference(
+                snapshot.batches(),
+                basis,
+                offset,
+                "the snapshot",
+                "the changelog",
+                judged_for(snapshot),
+            )
+        except StateStoreError as error:
+            found = Finding("content", path, Status.DAMAGED, str(error), error)
+        else:
+            found = self._finding(path, difference, offset)
+        return unless_removed(found, snapshot)
 
     def check_store(self, store: StateStore, path: Path) -> Finding:
         """Compare *store* with the changes up to its committed offset."""

@@ -9,6 +9,7 @@ import pytest
 
 import statestores as ss
 from statestores.logged_store import open_logged_store
+from statestores.verification import Status, verify
 
 Run: TypeAlias = Callable[..., Any]
 
@@ -72,6 +73,25 @@ def test_doctor_says_so_once_and_what_to_do(
     assert symptom["code"] == "changelog-gone"
     assert _GONE in symptom["detail"]
     assert "Mount the disk" in symptom["meaning"]
+
+
+@pytest.mark.spec("LAY-40")
+def test_a_disk_that_does_not_answer_has_lost_nothing(state: Path, run: Run, succeed: Run) -> None:
+    """What cannot be looked at was called gone, and whoever believed that began the store anew."""
+    changelog = state / "counts" / "0" / "changelog"
+    shutil.rmtree(changelog)
+    changelog.symlink_to(changelog)  # the operating system refuses to look
+    (store,) = succeed("info", state, "--json").document["stores"]
+    shown = store["partitions"][0]["changelog"]
+    (finding,) = [each for each in verify(state) if each.is_failure]
+
+    assert shown.keys() == {"path", "bytes", "error"}
+    assert "cannot look" in shown["error"]
+    assert (finding.check, finding.status) == ("changelog", Status.NOT_CHECKED)
+    for options in ((), ("--no-rows",)):
+        (symptom,) = run("doctor", state, "--json", *options).document["symptoms"]
+        assert symptom["code"] == "changelog-unreadable"
+        assert "cannot look" in symptom["detail"]
 
 
 @pytest.mark.spec("LAY-35")

@@ -24,11 +24,14 @@ from staged_counts import (
 
 import statestores as ss
 from statestores.begun_partitions import BEGUN_DIRECTORY
+from statestores.cli.operating.examination import Examination
 from statestores.errors import StoreCorruptedError, StoreMismatchError
+from statestores.reading.partition_reader import PartitionReader
 from statestores.staging.staged_write import publish
 from statestores.staging.unfinished_write import finish_staged_writes
 from statestores.staging.write_intent import StreamBatch, read_intent
 from statestores.upkeep.compaction import Compaction
+from statestores.verification import verify
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 
@@ -135,6 +138,37 @@ def test_a_partition_that_is_to_begin_anew_does(
     left = {key: value for key, value in OLD.items() if _partition_of(root, key) != ANEW}
     assert content(root).items() >= (left | NEW).items()
     assert content(root).keys() <= left.keys() | NEW.keys() | {b"own"}
+
+
+@pytest.mark.spec("LAY-39")
+def test_an_older_copy_is_not_read_and_is_damaged(root: ss.StateRoot, tmp_path: Path) -> None:
+    """Readers showed what it has as the newest state, and a check called it whole.
+
+    So a report was wrong for as long as nobody wrote.
+    """
+    partition = root.partition("counts", ANEW)
+    shutil.copytree(partition.path, tmp_path / "older")
+    _publish(root, "new", NEW.items())
+    query = PartitionReader(partition, SPECIFICATION).end_offset
+    shutil.rmtree(partition.path)
+    shutil.copytree(tmp_path / "older", partition.path)
+    reader = PartitionReader(partition, SPECIFICATION)
+    reads: list[Callable[[], object]] = [
+        lambda: content(root),
+        lambda: list(reader.changes(0, None)),
+        lambda: list(reader.changes(query, None)),
+        lambda: reader.end_offset,
+    ]
+
+    for read in reads:
+        with pytest.raises(StoreCorruptedError, match=r"'counts' ends before .* put back the new"):
+            read()
+    (damage,) = [each for each in verify(root.path) if each.is_failure]
+    assert (damage.check, damage.path) == ("changelog", partition.changelog)
+    assert "put back from an older copy; put back the newest one" in damage.detail
+    for with_rows in (True, False):
+        (symptom,) = Examination(root=root.path, with_rows=with_rows).symptoms()
+        assert (symptom.ailment.code, symptom.detail) == ("changelog-behind", damage.detail)
 
 
 def _partition_of(root: ss.StateRoot, key: bytes) -> int:

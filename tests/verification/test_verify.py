@@ -5,6 +5,7 @@ import shlex
 import shutil
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ import statestores as ss
 from statestores import failpoints
 from statestores.arrow import write_snapshot
 from statestores.arrow.progress import Progress
+from statestores.arrow.snapshots.reader import Snapshot
 from statestores.changelog import change_schema
 from statestores.errors import StoreCorruptedError, StoreMismatchError, StoreNotFoundError
 from statestores.logged_store import open_logged_store
@@ -205,3 +207,43 @@ def test_a_snapshot_of_what_is_committed_and_not_appended_is_whole(tmp_path: Pat
         "1 rows at offset 2",
         "equals its changelog up to offset 2",
     }
+
+
+@pytest.mark.spec("LAY-40")
+def test_a_snapshot_that_is_removed_meanwhile_is_no_damage(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A vacuum ran beside the check, which called what that removed damaged, in both kinds of root.
+
+    It was listed, and is gone when it is read, or when it is compared.
+    """
+    url = f"memory://verified/{tmp_path.name}"
+    state = ss.StateRoot.create(url)
+    state.add_store(ss.KeyValue("counts"), partitions=1)
+    with open_logged_store(
+        state, "counts", 0, directory=tmp_path / "local", backend="memory"
+    ) as counts:
+        counts.store.put(b"k", b"v")
+        counts.commit()
+        for method in ("verify", "batches"):
+            counts.snapshot()
+            if not any((root / "rates/0/snapshots").iterdir()):
+                with open_logged_store(root, "rates", 0, backend="sqlite") as rates:
+                    rates.snapshot()
+            call = getattr(Snapshot, method)
+
+            def removing(snapshot: Snapshot, *given: Any, call: Any = call) -> Any:
+                if isinstance(snapshot.place, Path):
+                    shutil.rmtree(snapshot.place)
+                else:
+                    assert state.storage is not None
+                    for each in list(state.storage.list(snapshot.place.removeprefix(f"{url}/"))):
+                        state.storage.delete(each.name)
+                return call(snapshot, *given)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(Snapshot, method, removing)
+                found = [*verify(root / "rates"), *verify(url)]
+
+            assert [each for each in found if each.is_failure] == [], method
+            assert not any((root / "rates/0/snapshots").iterdir())

@@ -17,6 +17,7 @@ from statestores.errors import (
     StoreNotFoundError,
     UnsupportedFormatError,
 )
+from statestores.files.presence import look_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,25 +106,43 @@ def newest_valid(listed: Iterable[ListedSnapshot]) -> SnapshotChoice:
     """
     refused: dict[Path | str, SnapshotCorruptedError | UnsupportedFormatError] = {}
     for each in listed:
-        snapshot = None
         try:
-            snapshot = each.read()
-            snapshot.verify()
-        except StoreNotFoundError:
-            continue  # removed since it was listed
-        except (SnapshotCorruptedError, UnsupportedFormatError, StorageError) as error:
-            if is_gone(each.place, snapshot):
-                continue  # likewise
-            if isinstance(error, StorageError):
-                raise
+            snapshot = read_listed(each, verify=True)
+        except (SnapshotCorruptedError, UnsupportedFormatError) as error:
             refused[each.place] = error
         else:
-            return SnapshotChoice(snapshot, refused)
+            if snapshot is not None:
+                return SnapshotChoice(snapshot, refused)
     return SnapshotChoice(None, refused)
 
 
+def read_listed(each: ListedSnapshot, *, verify: bool = False) -> Snapshot | None:
+    """Return the snapshot of *each*, and have it `verify`; ``None`` if it has been removed since.
+
+    Raises:
+        SnapshotCorruptedError, UnsupportedFormatError, StorageError: It is there, and cannot be
+            read, or is not whole.
+    """
+    snapshot = None
+    try:
+        snapshot = each.read()
+        if verify:
+            snapshot.verify()
+    except StoreNotFoundError:
+        return None
+    except (SnapshotCorruptedError, UnsupportedFormatError, StorageError):
+        if is_gone(each.place, snapshot):
+            return None
+        raise
+    return snapshot
+
+
 def is_gone(place: Path | str, snapshot: Snapshot | None) -> bool:
-    """Return whether nothing is at *place* any more, of which *snapshot* may have been read."""
+    """Return whether nothing is at *place* any more, of which *snapshot* may have been read.
+
+    Raises:
+        StorageError: It cannot be told.
+    """
     if isinstance(place, Path):
-        return not place.exists()
+        return look_for(place) is None
     return snapshot is not None and not snapshot.is_there

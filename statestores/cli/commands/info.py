@@ -114,8 +114,7 @@ def _document(
     """Return everything that is said about *location*."""
 
     def about(partition: Partition) -> Facts:
-        opened = not partition.has_changelog if engine is None else engine
-        return partition_facts(partition, options, open_engine=opened)
+        return partition_facts(partition, options, open_engine=engine)
 
     match location:
         case Root():

@@ -140,6 +140,22 @@ _ALL = (
         None,
     ),
     Ailment(
+        "changelog-behind",
+        _ERROR,
+        "a write to all partitions has left the changelog further than it ends: it was put back "
+        "from an older copy, or has lost its end. It is neither read nor written to, so that what "
+        "it lacks is not missed later; put the newest copy back from a backup, or all of the state "
+        "root as it was at one moment",
+        None,
+    ),
+    Ailment(
+        "changelog-unreadable",
+        _ERROR,
+        "the disk or its server does not answer, or this user may not look there; nothing says "
+        "that anything is lost. Mount the disk, check the path and the rights, and ask again",
+        None,
+    ),
+    Ailment(
         "snapshot-damaged",
         _ERROR,
         "a restore passes it over and reads an older one, or the whole changelog; without either "

@@ -14,6 +14,7 @@ from statestores.cli.operating.symptoms import Diagnosis, Symptom
 from statestores.errors import (
     MissingDriverError,
     StateStoreError,
+    StorageError,
     StoreNotFoundError,
     UnknownBackendError,
     UnsupportedFormatError,
@@ -39,7 +40,10 @@ _INTERRUPTED = {
     TRUNCATION_INTERRUPTED: "half-truncated",
 }
 
-_TELLS_ALL = {"engine-ahead", "changelog-gone"}
+_NOT_LOOKED_AT = {("changelog", Status.NOT_CHECKED): "changelog-unreadable"}
+"""Of an engine that could not be checked, the lock has told who has it open."""
+
+_TELLS_ALL = {"engine-ahead", "changelog-gone", "changelog-behind", "changelog-unreadable"}
 """Ailments after which a check of the same files has no more to say."""
 
 _CLOCK_SLACK_MS = 60_000
@@ -168,8 +172,7 @@ class Examination:
     def _partition(self, wrong: Diagnosis, found: PartitionLag) -> Iterator[Symptom]:
         """Look at one partition, without its rows."""
         partition = found.partition
-        if (gone := partition.why_gone()) is not None:
-            yield wrong("changelog-gone", partition.directory.changelog, gone, partition)
+        yield from _of_changelog(wrong, partition)
         try:
             backend = backend_of(partition.home)
             if backend is not None:
@@ -213,6 +216,20 @@ class Examination:
                     yield wrong("left-over", entry, f"it was to become {file.name}")
 
 
+def _of_changelog(wrong: Diagnosis, partition: Partition) -> Iterator[Symptom]:
+    """Say that the changelog is gone, has lost its end, or cannot be looked at."""
+    path = partition.directory.changelog
+    try:
+        if (gone := partition.why_gone()) is not None:
+            yield wrong("changelog-gone", path, gone, partition)
+        elif (behind := partition.why_behind()) is not None:
+            yield wrong("changelog-behind", path, behind, partition)
+    except StorageError as error:
+        yield wrong("changelog-unreadable", path, str(error), partition)
+    except StateStoreError:
+        pass  # the check of the changelog, or of the store, says so
+
+
 def _progress(wrong: Diagnosis, found: PartitionLag) -> Iterator[Symptom]:
     """Compare how far an engine is with its changelog."""
     partition, ends = found.partition, found.end_offset
@@ -244,8 +261,8 @@ def _code_of(finding: Finding, path: Path, partition: Partition | None) -> str |
     """Return the ailment that *finding* tells of; ``None`` when it tells of none."""
     if finding.status is Status.SKIPPED:
         return _INTERRUPTED.get(finding.detail)
-    if finding.status in {Status.OK, Status.NOT_CHECKED}:  # the lock has told who has it open
-        return None
+    if finding.status in {Status.OK, Status.NOT_CHECKED}:
+        return _NOT_LOOKED_AT.get((finding.check, finding.status))
     if finding.status is Status.MISPLACED:
         return "misplaced-keys"
     if isinstance(finding.error, UnsupportedFormatError):
