@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TypeAlias
 
-from statestores.semantics.rows.commit_batch import RowBatch
+from statestores.semantics.rows.commit_batch import ColumnBatch
 
 
-class ColumnRows(RowBatch):
+class ColumnRows(ColumnBatch):
     r"""A column of keys and one of rows, and rows of other namespaces: the batch of a commit.
 
     >>> batch = ColumnRows([b"\x02key"], [b"value"])
@@ -16,29 +16,17 @@ class ColumnRows(RowBatch):
     [(b'\x02key', b'value'), (b'\x01row', b'1')]
     """
 
-    __slots__ = ("_by_key", "_keys", "_others", "_rows")
+    __slots__ = ("_keys", "_rows")
 
     def __init__(self, keys: list[bytes], rows: list[bytes | None]) -> None:
         """Take columns of equal length. Requires: no key comes twice."""
+        super().__init__()
         self._keys = keys
         self._rows = rows
-        self._others: dict[bytes, bytes | None] = {}
-        self._by_key: dict[bytes, bytes | None] | None = None
-
-    def __setitem__(self, row_key: bytes, row: bytes | None) -> None:
-        """Add a row that is not in the columns."""
-        self._others[row_key] = row
 
     def update(self, rows: Mapping[bytes, bytes | None]) -> None:
         """Add rows that are not in the columns."""
         self._others.update(rows)
-
-    def __getitem__(self, row_key: bytes) -> bytes | None:
-        if row_key in self._others:
-            return self._others[row_key]
-        if self._by_key is None:  # somebody looks for single rows, which no commit does that ends
-            self._by_key = dict(zip(self._keys, self._rows, strict=True))
-        return self._by_key[row_key]
 
     def __iter__(self) -> Iterator[bytes]:
         return chain(self._keys, self._others)

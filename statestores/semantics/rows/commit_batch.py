@@ -32,6 +32,30 @@ class RowBatch(Mapping[bytes, bytes | None]):
         return _Rows(self)
 
 
+class ColumnBatch(RowBatch):
+    """A batch of columns, and rows of other namespaces: single rows are found if somebody looks.
+
+    A commit that ends looks none up, so a dictionary of them is made when one is asked for.
+    """
+
+    __slots__ = ("_by_key", "_others")
+
+    def __init__(self) -> None:
+        self._others: dict[bytes, bytes | None] = {}
+        self._by_key: dict[bytes, bytes | None] | None = None
+
+    def __setitem__(self, row_key: bytes, row: bytes | None) -> None:
+        """Add a row that is not in the columns."""
+        self._others[row_key] = row
+
+    def __getitem__(self, row_key: bytes) -> bytes | None:
+        if row_key in self._others:
+            return self._others[row_key]
+        if self._by_key is None:
+            self._by_key = dict(self.pairs())
+        return self._by_key[row_key]
+
+
 class _Pairs(ItemsView[bytes, bytes | None]):
     """Keys and rows: the mix-in's own iterator looks each of them up."""
 

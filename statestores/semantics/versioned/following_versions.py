@@ -11,25 +11,23 @@ from operator import add, lt
 from typing import Self, cast
 
 from statestores.semantics.every_kind.arguments import MAX_TIME_MS
-from statestores.semantics.rows.commit_batch import RowBatch
+from statestores.semantics.rows.commit_batch import ColumnBatch
 from statestores.semantics.rows.layout import DATA, HISTORY
 from statestores.semantics.versioned.rows import SUFFIX_BYTES, Latest, Waiting, pack_header
 
 
-class FollowingVersions(RowBatch):
+class FollowingVersions(ColumnBatch):
     """Columns of latest versions, of those that they supersede, and rows of other namespaces.
 
     Latest rows come first and superseded ones after them, both in the order of their keys.
     """
 
     __slots__ = (
-        "_by_key",
         "_ended_keys",
         "_ended_starts",
         "_ended_values",
         "_ends",
         "_keys",
-        "_others",
         "_starts",
         "_values",
         "floor_ms",
@@ -42,11 +40,10 @@ class FollowingVersions(RowBatch):
         ends_ms: Sequence[int],
     ) -> None:
         """Take keys, starts and values of the versions that are *latest*, and that have *ended*."""
+        super().__init__()
         self._keys, self._starts, self._values = latest
         self._ended_keys, self._ended_starts, self._ended_values = ended
         self._ends = ends_ms
-        self._others: dict[bytes, bytes | None] = {}
-        self._by_key: dict[bytes, bytes] | None = None
         self.floor_ms = min(ends_ms, default=MAX_TIME_MS)
         """The lowest end of a version that has ended."""
 
@@ -83,22 +80,6 @@ class FollowingVersions(RowBatch):
         if max(began, default=0) >= rows.floor_ms and not all(map(lt, began, ends)):
             return None
         return rows
-
-    def __setitem__(self, row_key: bytes, row: bytes | None) -> None:
-        """Add a row of another namespace."""
-        self._others[row_key] = row
-
-    def __getitem__(self, row_key: bytes) -> bytes | None:
-        if row_key in self._others:
-            return self._others[row_key]
-        return self._columns()[row_key]
-
-    def _columns(self) -> dict[bytes, bytes]:
-        """Return the rows of the columns by their keys: somebody looks for single ones."""
-        if self._by_key is None:  # no commit does that ends
-            keys, rows = chain(*self._row_keys()), chain(*self._rows())
-            self._by_key = dict(zip(keys, rows, strict=True))
-        return self._by_key
 
     def _row_keys(self) -> tuple[Iterable[bytes], Iterable[bytes]]:
         """Return `data_key` of each latest version and `history_key` of each that has ended."""
