@@ -34,7 +34,7 @@ def create_root(storage: ObjectStorage) -> None:
         StoreCorruptedError, UnsupportedFormatError, StorageError: It cannot be told, or made.
     """
     if storage.read(ROOT_FILE) is None:
-        refuse_inside_store(storage)
+        _refuse_inside_store(storage)
         RootObject(storage).create({"format": FORMAT, "stores": {}})
 
 
@@ -59,21 +59,27 @@ def add_store(storage: ObjectStorage, entry: StoreEntry) -> Stores:
     stores, name = read_stores(storage), entry.specification.name
     with_entry(stores, entry)  # refuses another store of that name
     if name not in stores:
-        refuse_root_in_store(storage, name)
+        _refuse_root_in_store(storage, name)
     log_of(storage, entry).create()
     return _replace(storage, lambda stores: with_entry(stores, entry))
 
 
-def find_stores(storage: ObjectStorage) -> Stores:
-    """Return the stores that the root has; none where there is no root.
+def refuse_copied_store(storage: ObjectStorage, store: str) -> None:
+    """Accept a root, or a place for one, that `add_copied_store` may note *store* in.
+
+    For who is about to make the log, which may take hours.
 
     Raises:
-        StoreCorruptedError, UnsupportedFormatError, StorageError: It cannot be read.
+        StoreMismatchError: There is a store of the name. The root would lie among the objects of a
+            store, or one lies where those of *store* would.
+        StoreCorruptedError, UnsupportedFormatError, StorageError: It cannot be told.
     """
     try:
-        return read_stores(storage)
+        if store in read_stores(storage):
+            raise _has_already(storage, store)
     except StoreNotFoundError:
-        return {}
+        _refuse_inside_store(storage)
+    _refuse_root_in_store(storage, store)
 
 
 def add_copied_store(storage: ObjectStorage, entry: StoreEntry) -> Stores:
@@ -88,7 +94,7 @@ def add_copied_store(storage: ObjectStorage, entry: StoreEntry) -> Stores:
     def change(stores: Stores) -> Stores | None:
         present = stores.get(name)
         if present is not None and not _goes_on_from(storage, present, entry):
-            raise has_already(storage, name)
+            raise _has_already(storage, name)
         return None if present is not None else {**stores, name: entry}
 
     if storage.read(ROOT_FILE) is None:
@@ -96,7 +102,7 @@ def add_copied_store(storage: ObjectStorage, entry: StoreEntry) -> Stores:
     return _replace(storage, change)
 
 
-def refuse_inside_store(storage: ObjectStorage) -> None:
+def _refuse_inside_store(storage: ObjectStorage) -> None:
     """Accept a root that no other one has among the objects of a store (LAY-11).
 
     Upkeep of that store would delete the inner root's. The places above may lie beyond the
@@ -124,7 +130,7 @@ def refuse_inside_store(storage: ObjectStorage) -> None:
             )
 
 
-def refuse_root_in_store(storage: ObjectStorage, store: str) -> None:
+def _refuse_root_in_store(storage: ObjectStorage, store: str) -> None:
     """Accept a *store* that is to be added, if no state root lies where its objects would (LAY-11).
 
     Raises:
@@ -140,7 +146,7 @@ def refuse_root_in_store(storage: ObjectStorage, store: str) -> None:
             )
 
 
-def has_already(storage: ObjectStorage, store: str) -> StoreMismatchError:
+def _has_already(storage: ObjectStorage, store: str) -> StoreMismatchError:
     """Return the error for a root that has a store of the name that a reshard would bring."""
     return StoreMismatchError(
         f"the state root {storage.url!r} has a store {store!r} already; reshard into another one, "

@@ -15,7 +15,6 @@ from statestores.errors import (
     StoreReshardedError,
 )
 from statestores.failpoints import reach
-from statestores.files.durable_json import ROOT_FILE
 from statestores.files.scratch_directory import scratch_directory
 from statestores.object_log import ObjectLog
 from statestores.object_log.changelog import unique_id
@@ -28,13 +27,7 @@ from statestores.resharding.object_exchange import ObjectExchange
 from statestores.resharding.work import ReshardReport, Work
 from statestores.root_document import OPERATORS_DIRECTORY, Placement, StoreEntry
 from statestores.storage import ObjectStorage
-from statestores.stores_in_objects import (
-    add_copied_store,
-    find_stores,
-    has_already,
-    refuse_inside_store,
-    refuse_root_in_store,
-)
+from statestores.stores_in_objects import add_copied_store, refuse_copied_store
 
 
 def into_objects(
@@ -48,11 +41,7 @@ def into_objects(
         StateStoreError: As `reshard`; nothing that was made counts, and it is gone.
     """
     store, log_id = work.store, unique_id()
-    if store in find_stores(target):
-        raise has_already(target, store)
-    if target.read(ROOT_FILE) is None:
-        refuse_inside_store(target)
-    refuse_root_in_store(target, store)
+    refuse_copied_store(target, store)
     entry = StoreEntry(
         specification=work.entry.specification,
         partitions=work.partitions,
