@@ -136,8 +136,8 @@ class Standby(Closing):
             StoreClosedError: The standby is closed or promoted.
             StoreReshardedError: The store has been resharded since the standby was opened.
             StoreMismatchError: The copy is ahead of the changelog, or of another store.
-            ChangelogCorruptedError, OffsetOutOfRangeError, StorageError: What there is cannot be
-                read, or is not enough.
+            StoreCorruptedError, OffsetOutOfRangeError, StorageError: What there is cannot be read,
+                or is not enough.
         """
         with self._polling:
             return self._poll(progress)

@@ -6,6 +6,7 @@ sees the files. What does not fit into the memory allowed is spilled.
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from statestores.arrow.file_access import reporting
 from statestores.arrow.progress import Meter
 from statestores.arrow.row_batches import even_parts
 from statestores.arrow.rows.spilled_runs import SpilledRuns
+from statestores.arrow.snapshots.choice import ListedSnapshot, read_listed
 from statestores.arrow.snapshots.directory import snapshot_name
 from statestores.arrow.snapshots.reader import read_snapshot
 from statestores.arrow.snapshots.snapshot import SnapshotContent, SnapshotInfo, write_content
@@ -23,7 +25,6 @@ from statestores.errors import (
     OffsetOutOfRangeError,
     SnapshotCorruptedError,
     StorageError,
-    StoreNotFoundError,
 )
 from statestores.files.durable_directory import make_durable
 from statestores.files.scratch_directory import scratch_directory
@@ -141,15 +142,13 @@ class FileSnapshot:
         if not isinstance(self.directory, PartitionDirectory):
             return snapshots_of(self.directory).present(offset)
         path = self.directory.snapshots / snapshot_name(offset)
+        listed = ListedSnapshot(offset, path, partial(read_snapshot, path))
         try:
-            snapshot = read_snapshot(path)
-            snapshot.verify_checksums()
-        except (SnapshotCorruptedError, StoreNotFoundError):
+            snapshot = read_listed(listed, lambda found: found.verify_checksums())
+        except SnapshotCorruptedError:
             return None
-        except StorageError:
-            if path.exists():
-                raise
-            return None  # removed meanwhile
+        if snapshot is None:
+            return None
         return SnapshotInfo(
             place=path,
             partition=snapshot.manifest.partition,

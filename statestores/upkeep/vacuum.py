@@ -8,20 +8,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from statestores.arrow.file_access import reporting
+from statestores.arrow.snapshots.choice import listed_in, read_listed
 from statestores.arrow.snapshots.directory import (
-    list_snapshots,
     remove_native_leftovers,
     remove_stale_temporaries,
     retire,
 )
-from statestores.arrow.snapshots.reader import Snapshot, read_snapshot
+from statestores.arrow.snapshots.files import path_of
+from statestores.arrow.snapshots.reader import Snapshot
 from statestores.begun_partitions import refuse_gone
 from statestores.changelog import FileChangelog, changelog_partition
 from statestores.errors import (
     InvalidArgumentError,
     SnapshotCorruptedError,
-    StorageError,
-    StoreNotFoundError,
     UnsupportedFormatError,
 )
 from statestores.files.lock_waiting import when_unlocked
@@ -126,21 +125,18 @@ def remove_old_snapshots(directory: PartitionDirectory, keep: int) -> tuple[list
     """
     kept: list[Snapshot] = []
     removed = 0
-    for path in reversed(list_snapshots(directory.snapshots).values()):
+    for each in reversed(listed_in(directory.snapshots)):
         if len(kept) == keep:
+            path = path_of(each.place)
             with reporting("remove", path):
                 removed += retire(path)
             continue
         try:
-            snapshot = read_snapshot(path)
-            snapshot.verify_checksums()
-        except (SnapshotCorruptedError, StoreNotFoundError, UnsupportedFormatError):
+            snapshot = read_listed(each, lambda found: found.verify_checksums())
+        except (SnapshotCorruptedError, UnsupportedFormatError):
             continue
-        except StorageError:
-            if path.exists():
-                raise
-            continue  # removed meanwhile
-        kept.append(snapshot)
+        if snapshot is not None:
+            kept.append(snapshot)
     remove_native_leftovers(directory.snapshots)
     remove_stale_temporaries(directory.snapshots)
     return kept, removed

@@ -85,7 +85,7 @@ def _check_snapshots(
     for listed in snapshots_of(place).listed():
         shown = str(listed.place)
         try:
-            snapshot = read_listed(listed, verify=True)
+            snapshot = read_listed(listed, lambda each: each.verify())
         except StateStoreError as error:
             yield Finding("snapshot", shown, Status.DAMAGED, str(error), error)
             continue

@@ -9,6 +9,7 @@ from dictionary import SPECIFICATIONS, Written, by_repr
 
 import statestores as ss
 from statestores.arrow import list_snapshots, read_snapshot
+from statestores.arrow.snapshots.choice import ListedSnapshot, listed_in
 from statestores.changelog import ChangelogReader
 from statestores.errors import InvalidArgumentError, StoreLockedError
 from statestores.reading.partition_reader import PartitionReader
@@ -67,13 +68,13 @@ def test_a_vacuum_leaves_to_another_what_that_one_removes_first(
     newest = max(list_snapshots(place.snapshots))
     others: list[int] = []
 
-    def overtaken(directory: Path) -> dict[int, Path]:
-        found = list_snapshots(directory)
-        monkeypatch.setattr(vacuum, "list_snapshots", list_snapshots)
+    def overtaken(directory: Path) -> list[ListedSnapshot]:
+        found = listed_in(directory)
+        monkeypatch.setattr(vacuum, "listed_in", listed_in)
         others.append(vacuum.remove_old_snapshots(place, 1)[1])
         return found
 
-    monkeypatch.setattr(vacuum, "list_snapshots", overtaken)
+    monkeypatch.setattr(vacuum, "listed_in", overtaken)
 
     kept, removed = vacuum.remove_old_snapshots(place, 1)
 

@@ -107,7 +107,7 @@ def newest_valid(listed: Iterable[ListedSnapshot]) -> SnapshotChoice:
     refused: dict[Path | str, SnapshotCorruptedError | UnsupportedFormatError] = {}
     for each in listed:
         try:
-            snapshot = read_listed(each, verify=True)
+            snapshot = read_listed(each, lambda snapshot: snapshot.verify())
         except (SnapshotCorruptedError, UnsupportedFormatError) as error:
             refused[each.place] = error
         else:
@@ -116,18 +116,20 @@ def newest_valid(listed: Iterable[ListedSnapshot]) -> SnapshotChoice:
     return SnapshotChoice(None, refused)
 
 
-def read_listed(each: ListedSnapshot, *, verify: bool = False) -> Snapshot | None:
-    """Return the snapshot of *each*, and have it `verify`; ``None`` if it has been removed since.
+def read_listed(
+    each: ListedSnapshot, check: Callable[[Snapshot], object] | None = None
+) -> Snapshot | None:
+    """Return the snapshot of *each*, which *check* accepts; ``None`` if it has been removed since.
 
     Raises:
         SnapshotCorruptedError, UnsupportedFormatError, StorageError: It is there, and cannot be
-            read, or is not whole.
+            read, or *check* has raised.
     """
     snapshot = None
     try:
         snapshot = each.read()
-        if verify:
-            snapshot.verify()
+        if check is not None:
+            check(snapshot)
     except StoreNotFoundError:
         return None
     except (SnapshotCorruptedError, UnsupportedFormatError, StorageError):

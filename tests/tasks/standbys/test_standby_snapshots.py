@@ -17,9 +17,11 @@ from statestores.errors import (
     OffsetOutOfRangeError,
     SnapshotCorruptedError,
     StorageError,
+    StoreCorruptedError,
     StoreMismatchError,
 )
 from statestores.staging.unfinished_write import finish_staged_writes
+from statestores.staging.write_intent import INTENT_FILE, staging_directory
 from statestores.tasks import Standby, open_standby
 from statestores.tasks.copying import changelog_gap
 from statestores.upkeep import FileSnapshot
@@ -51,11 +53,12 @@ def test_a_snapshot_may_have_what_its_changelog_is_still_to_get(
         assert copy.poll() == 1
         assert number_in(copy) == 2
     segment.write_bytes(before)  # this one has lost its end
-    with (
-        open_standby(root, "counts", 0, tmp_path / "new", backend="sqlite") as copy,
-        pytest.raises(StoreMismatchError, match="stands at offset 2, and the changelog ends"),
-    ):
-        copy.poll()
+    with open_standby(root, "counts", 0, tmp_path / "new", backend="sqlite") as copy:
+        with pytest.raises(StoreCorruptedError, match="a staged write has left it at 3"):
+            copy.poll()
+        (staging_directory(root.home("counts")) / INTENT_FILE).unlink()
+        with pytest.raises(StoreMismatchError, match="stands at offset 2, and the changelog ends"):
+            copy.poll()
 
 
 @pytest.mark.spec("STB-2")
