@@ -27,12 +27,6 @@ from statestores.spi.forking import of_parent
 from statestores.spi.offsets import Position, TopicPartition, check_partition
 from statestores.spi.specification import StoreSpecification
 
-HALF_ROLLED_BACK: WriteBatch = {}
-"""In place of a batch in doubt: a rollback that was interrupted."""
-
-NOTHING_GIVEN: WriteBatch = {}
-"""In place of a batch in doubt: a commit that ended before the engine was given its batch."""
-
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
@@ -114,10 +108,6 @@ class StoreState(MeteredStore, Generic[K, V]):
         return f"<{kind} store {self.name!r}, {self._engine.name}{place}, {state}>"
 
     # What derived classes define.
-
-    @abstractmethod
-    def _settle(self) -> None:
-        """Find out whether the engine has the batch in doubt, and leave none in doubt."""
 
     @abstractmethod
     def _forget_everything_pending(self) -> None:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from statestores.errors import CommitInDoubtError, StateStoreError, StoreCorruptedError
 from statestores.failpoints import reach
 from statestores.semantics.every_kind.journal import Journal
-from statestores.semantics.every_kind.store_state import HALF_ROLLED_BACK, StoreState
+from statestores.semantics.every_kind.settling import HALF_ROLLED_BACK, SettlingStore
 from statestores.semantics.rows.layout import (
     END,
     OFFSETS,
@@ -31,7 +31,7 @@ _BATCH_ROWS = 10_000
 """Rows that one batch deletes: bounds its memory."""
 
 
-class TruncatingStore(StoreState[K, V]):
+class TruncatingStore(SettlingStore[K, V]):
     """A store that can be emptied, and finishes what a crash or an error has left undone."""
 
     def truncate(self) -> None:
