@@ -70,3 +70,8 @@ def fail(error: Exception, action: str) -> NoReturn:
 def is_borrow_conflict(error: Exception) -> bool:
     """Whether a call met `Rdict.close` on another thread, which the driver reports like this."""
     return type(error) is RuntimeError and str(error).startswith("Already")
+
+
+def says_out_of_order(error: Exception) -> bool:
+    """Whether a sorted file did not take a key, since it does not follow the one before it."""
+    return type(error) is Exception and "ascending order" in str(error)

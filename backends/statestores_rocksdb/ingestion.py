@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 from itertools import chain, islice
 from pathlib import Path
-from typing import Never, Self, cast
+from typing import Self, cast
 
 from rocksdict import (
     IngestExternalFileOptions,
@@ -15,8 +15,8 @@ from rocksdict import (
     WriteOptions,
 )
 
-from statestores.errors import InvalidArgumentError, InvalidTypeError, StorageError
-from statestores_rocksdb.failures import fail
+from statestores.errors import InvalidArgumentError, StorageError
+from statestores_rocksdb.failures import fail, says_out_of_order
 
 _LOG = logging.getLogger(__name__)
 
@@ -54,6 +54,8 @@ class SortedFiles:
         try:
             for first in rows:
                 some = chain((first,), islice(rows, _PAIRS_PER_CHECK))
+                if self._writer is None:  # the driver knows one file
+                    _refuse_disorder(first[0], previous)
                 previous = self._write_some(some, previous)
             self._finish_file(0)
         except Exception as error:  # noqa: BLE001  # the driver raises the class itself
@@ -61,18 +63,25 @@ class SortedFiles:
         return self
 
     def _write_some(self, pairs: Iterable[tuple[bytes, bytes]], previous: bytes | None) -> bytes:
-        """Write *pairs* after the key *previous*, and return the last key."""
+        """Write *pairs*, one at least, after the key *previous*, and return the last key.
+
+        The driver refuses what is not bytes, and a key that does not follow the one before it in
+        the file: to look at each before it does takes a tenth of the time.
+        """
         writer = self._writer or self._next_file()
+        key = previous
         try:
             for key, value in pairs:
-                if type(key) is not bytes or (previous is not None and key <= previous):
-                    _refuse(key, previous)
-                previous = key
                 writer[key] = value
+                previous = key
+        except Exception as error:
+            if says_out_of_order(error):
+                _refuse_disorder(key, previous)
+            raise
         finally:
             del writer  # or the traceback of an error keeps the file open
         self._finish_file(_FILE_BYTES)
-        return cast("bytes", previous)
+        return cast("bytes", key)
 
     def move_into(self, database: Rdict) -> None:
         """Make all pairs visible together, and durable.
@@ -133,14 +142,17 @@ def _note_numbers(database: Rdict) -> None:
         )
 
 
-def _refuse(key: object, previous: bytes | None) -> Never:
-    """Say why *key* cannot follow *previous*."""
-    if type(key) is not bytes:
-        raise InvalidTypeError(f"an ingested key must be bytes, got {key!r}")
-    raise InvalidArgumentError(
-        f"ingested keys must ascend strictly, got {key!r} after {previous!r}; sort them and keep "
-        "the last pair of each key"
-    )
+def _refuse_disorder(key: object, previous: bytes | None) -> None:
+    """Accept a *key* that comes after *previous*, if there is one.
+
+    Raises:
+        InvalidArgumentError: It does not.
+    """
+    if previous is not None and isinstance(key, bytes) and key <= previous:
+        raise InvalidArgumentError(
+            f"ingested keys must ascend strictly, got {key!r} after {previous!r}; sort them and "
+            "keep the last pair of each key"
+        )
 
 
 def remove_left_files(directory: Path) -> None:

@@ -139,6 +139,23 @@ def test_a_refused_ingestion_leaves_nothing(
     assert list((tmp_path / "db").glob("ingestion-*")) == []
 
 
+@pytest.mark.parametrize("file_bytes", [1, 64 << 20], ids=["a file each", "one file"])
+@pytest.mark.parametrize("again", [1, 4_097, 9_000], ids=["first", "next chunk", "later"])
+def test_keys_ascend_from_chunk_to_chunk_and_from_file_to_file(
+    engine: RocksDBEngine, monkeypatch: pytest.MonkeyPatch, file_bytes: int, again: int
+) -> None:
+    """The driver looks at the keys of one file, and the message names the two wherever they lie."""
+    monkeypatch.setattr(ingestion, "_FILE_BYTES", file_bytes)
+    pairs = list(_pairs())
+    pairs.insert(again, pairs[again - 1])
+
+    with pytest.raises(
+        InvalidArgumentError, match=rf"got b'{again - 1:06}' after b'{again - 1:06}'"
+    ):
+        engine.ingest(pairs)
+    assert engine.first(b"") is None
+
+
 def test_an_error_of_the_source_passes_and_leaves_nothing(
     engine: RocksDBEngine, tmp_path: Path
 ) -> None:

@@ -51,11 +51,14 @@ def sampled(
 
 def _chunks(
     rows: Iterator[tuple[bytes, bytes]], sample: MutableMapping[bytes, bytes | None]
-) -> Iterator[list[tuple[bytes, bytes]]]:
-    chunk = list(islice(rows, _CHUNK_ROWS))
-    remembered = list(chunk)
-    while chunk:
-        yield chunk
-        chunk = list(islice(rows, _CHUNK_ROWS))
-        remembered += chunk[:1]
+) -> Iterator[Iterable[tuple[bytes, bytes]]]:
+    """Yield *rows* in chunks, each of which must be read to its end before the next.
+
+    No list is made of them: a pair that nobody keeps is the next one, too.
+    """
+    remembered = list(islice(rows, _CHUNK_ROWS))
+    yield tuple(remembered)
+    for row in rows:
+        remembered.append(row)
+        yield chain((row,), islice(rows, _CHUNK_ROWS - 1))
     sample.update(remembered)
