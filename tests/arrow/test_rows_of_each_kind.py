@@ -4,6 +4,7 @@ What a restore or a reader makes of a changelog is what the store has; and an en
 whole table is put has the same rows as one that was given each of its changes.
 """
 
+import tracemalloc
 from dataclasses import replace
 from itertools import product
 from random import Random
@@ -15,7 +16,7 @@ import pytest
 
 import statestores as ss
 from statestores.arrow.rows import tail as tails
-from statestores.arrow.rows.encoder import _constant, joined
+from statestores.arrow.rows.encoder import _constant, joined, pairs
 from statestores.arrow.rows.kinds import encoder_of, tail_of
 from statestores.arrow.schemas import row_schema, rows_from_changes
 from statestores.changelog.rows import batch_from_changes, change_schema
@@ -314,6 +315,24 @@ def test_what_is_joined_to_keys_is_the_bytes_that_were_given(data: bytes) -> Non
         b"<k" + data,
         b"<" + data,
     ]
+
+
+def test_few_rows_of_a_column_are_objects_at_a_time() -> None:
+    """65,536 were: more than a processor's cache holds, and of large values much memory."""
+    size, count = 2_000, 20_000
+    column = pa.array([b"v" * size] * count, pa.binary())
+    keys = pa.array([b"%06d" % number for number in range(count)], pa.binary())
+    tracemalloc.start()
+    try:
+        rows = pairs(keys, column, namespace=DATA)
+        first = next(rows)
+        rest = sum(1 for _ in rows)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert (first, rest) == ((DATA + b"000000", b"v" * size), count - 1)
+    assert most < size * count / 5
 
 
 def test_rows_of_more_than_two_gibibytes_are_copied_before_they_get_small_offsets(

@@ -1,6 +1,6 @@
 """What facades of every kind have in common: offsets, names, and views of one instant."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -131,3 +131,18 @@ def test_some_of_the_rows_that_an_engine_was_given_tell_whether_it_has_them(
 
     assert passed == rows
     assert sample == dict(rows[number] for number in known)
+
+
+def test_rows_pass_one_by_one_but_for_the_first_that_are_remembered() -> None:
+    """A thousand waited in a list for each other, one of which was to be remembered."""
+    taken: list[int] = []
+    passing = sampled(((b"%08d" % number, b"") for number in _counted(3_000, taken)), {})
+    ahead = [taken[-1] - place for place, _ in enumerate(passing)]
+
+    assert ahead == [*range(1_023, -1, -1), *[0] * (3_000 - 1_024)]
+
+
+def _counted(count: int, taken: list[int]) -> Iterator[int]:
+    for number in range(count):
+        taken.append(number)
+        yield number
