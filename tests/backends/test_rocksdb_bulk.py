@@ -139,6 +139,7 @@ def test_a_refused_ingestion_leaves_nothing(
     assert list((tmp_path / "db").glob("ingestion-*")) == []
 
 
+@pytest.mark.spec("ENG-35")
 @pytest.mark.parametrize("file_bytes", [1, 64 << 20], ids=["a file each", "one file"])
 @pytest.mark.parametrize("again", [1, 4_097, 9_000], ids=["first", "next chunk", "later"])
 def test_keys_ascend_from_chunk_to_chunk_and_from_file_to_file(
