@@ -121,8 +121,10 @@ class ChangeFeed:
         serdes = serdes_of(self._specification) if typed else {}
         for frame in self._log.frames(start, stop):
             changes = described(frame, self._specification.kind, self._number)
-            if images is not None and frame.kind is FrameKind.CLEAR:
-                images.clear()
+            if images is not None:
+                self._refuse_compacted(frame, start)
+                if frame.kind is FrameKind.CLEAR:
+                    images.clear()
             selected = changes if self._keys.everything else self._keys.filter(changes)
             if not selected.num_rows:
                 continue
@@ -137,9 +139,25 @@ class ChangeFeed:
                 selected = with_commit(selected, frame)
             yield decoded(selected, schema, serdes)
 
+    @property
+    def _where(self) -> str:
+        """The partition, as messages show it."""
+        return f"partition {self._number} of {self._specification.name!r}"
+
+    def _refuse_compacted(self, frame: Frame, start: int) -> None:
+        """Accept a *frame* that has all of its changes: the images follow each of them.
+
+        Raises:
+            OffsetOutOfRangeError: A compaction has dropped some since the feed began at *start*.
+        """
+        has = 1 if frame.kind is FrameKind.CLEAR else frame.batch.num_rows
+        if has != frame.last_offset + 1 - frame.base_offset:
+            check_known(self._log.beginning(), start, self._where)
+            raise unknown_before(self._where, start)
+
     def _before(self, start: int, stop: int) -> BeforeImages:
         """Return the values of the keys that change from *start* on, as they are before that."""
-        where = f"partition {self._number} of {self._specification.name!r}"
+        where = self._where
         check_known(self._log.beginning(), start, where)
         changing: set[bytes] = set()
         for frame in self._log.frames(start, stop):

@@ -44,6 +44,19 @@ def content(reader: PartitionReader, **options: Any) -> dict[str, int]:
 
 
 @pytest.mark.spec("OBJ-25")
+def test_values_before_changes_are_not_guessed(root: ss.StateRoot, tmp_path: Path) -> None:
+    """A compaction that came while a change feed was read made it say what nobody had replaced."""
+    for value in range(4):
+        put(root, tmp_path, {"a": value})
+    root.object_log("counts").fold()
+    changes = reader_of(root).changes(1, before=True)
+    root.object_log("counts").compact()
+
+    with pytest.raises(OffsetOutOfRangeError, match=r"from offset 4 on, and not from 1"):
+        list(changes)
+
+
+@pytest.mark.spec("OBJ-25")
 def test_content_and_changes_are_those_of_the_log(root: ss.StateRoot, tmp_path: Path) -> None:
     """Now, at an offset, and of some keys; before and after folding and compaction."""
     put(root, tmp_path / "a", {"a": 1, "b": 2})

@@ -105,6 +105,26 @@ def test_what_a_compaction_has_dropped_makes_a_value_unknown(written: Any, tmp_p
     assert [row["before"] for row in feed(reader, 3, before=True)] == [b"3"]
 
 
+def test_a_compaction_that_comes_meanwhile_makes_a_value_unknown(
+    written: Any, tmp_path: Path
+) -> None:
+    """A feed that had begun gave values that no change had replaced.
+
+    A compaction beside it dropped the changes in between, and the value before the first one was
+    given as that before the last. Now the feed ends with the error that it has where it begins
+    after the compaction.
+    """
+    partition = written(COUNTS, tmp_path)
+    for value in (b"1", b"2", b"3", b"4"):
+        partition.commit([(b"a", value)])
+    partition.log.seal()
+    changes = reader_of(partition).changes(1, before=True)
+    compact(partition.log)
+
+    with pytest.raises(OffsetOutOfRangeError, match=r"from offset 4 on, and not from 1"):
+        list(changes)
+
+
 def test_what_was_deleted_makes_a_value_unknown_until_a_snapshot_knows_it(
     written: Any, tmp_path: Path
 ) -> None:
