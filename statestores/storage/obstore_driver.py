@@ -29,7 +29,7 @@ from statestores.storage.url import StorageUrl
 
 _STORES: dict[str, Any] = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}
 _AT_ONCE = 16
-_READS = 3
+_TRIES = 3
 """The client repeats what was refused or not answered, and gives up when an answer ends early."""
 
 _RETRIES: dict[str, Any] = {"max_retries": 4, "retry_timeout": timedelta(seconds=30)}
@@ -116,7 +116,7 @@ class ObstoreStorage(ObjectStorage):
         """Get *name* as *options* say, and again where an answer ends early."""
         use_driver("obstore")
         why: Exception | None = None
-        for _ in range(_READS):
+        for _ in range(_TRIES):
             try:
                 result = obstore.get(self._store, self._prefix + name, options=options)
             except FileNotFoundError:
@@ -125,7 +125,7 @@ class ObstoreStorage(ObjectStorage):
                 return Unchanged()
             except (BaseError, OSError) as error:
                 why = error
-                if "body error" in str(error):  # also the answer that says that nothing is there
+                if _ended_early(error):  # also the answer that says that nothing is there
                     continue
                 break
             try:
@@ -152,26 +152,40 @@ class ObstoreStorage(ObjectStorage):
         return found if isinstance(found, Found) else None
 
     def list(self, prefix: str) -> Iterator[Listed]:
-        """List what is below *prefix*."""
+        """List what is below *prefix*, and again where an answer ends early.
+
+        Again is from the beginning, without what was given: not every store lists by names.
+        """
         use_driver("obstore")
-        try:
-            for chunk in obstore.list(self._store, self._prefix + prefix):
-                for each in chunk:
-                    name = each["path"].removeprefix(self._prefix)
-                    modified_ms = int(each["last_modified"].timestamp() * 1000)
-                    yield Listed(name, each["size"], modified_ms)
-        except (BaseError, OSError) as error:
-            raise self._failed("list", prefix, error) from None
+        given: set[str] = set()
+        for left in reversed(range(_TRIES)):
+            try:
+                for chunk in obstore.list(self._store, self._prefix + prefix):
+                    for each in chunk:
+                        name = each["path"].removeprefix(self._prefix)
+                        if name not in given:
+                            given.add(name)
+                            modified_ms = int(each["last_modified"].timestamp() * 1000)
+                            yield Listed(name, each["size"], modified_ms)
+            except (BaseError, OSError) as error:
+                if not left or not _ended_early(error):
+                    raise self._failed("list", prefix, error) from None
+            else:
+                return
 
     def delete(self, name: str) -> None:
-        """Delete *name*."""
+        """Delete *name*, and again where an answer ends early."""
         use_driver("obstore")
-        try:
-            obstore.delete(self._store, self._prefix + name)
-        except FileNotFoundError:
-            pass
-        except (BaseError, OSError) as error:
-            raise self._failed("delete", name, error) from None
+        for left in reversed(range(_TRIES)):
+            try:
+                obstore.delete(self._store, self._prefix + name)
+            except FileNotFoundError:
+                return
+            except (BaseError, OSError) as error:
+                if not left or not _ended_early(error):
+                    raise self._failed("delete", name, error) from None
+            else:
+                return
 
     def outer(self) -> Sequence[ObjectStorage]:
         """Return the places above the root in the bucket, the bucket last."""
@@ -213,6 +227,11 @@ class ObstoreStorage(ObjectStorage):
             f"cannot {action} {name!r} in {self.url!r}: {self._describe(error)}; check the "
             "network, the credentials and their rights"
         )
+
+
+def _ended_early(error: Exception) -> bool:
+    """Return whether *error* is of an answer that ended early: the client gives up there."""
+    return any(each in str(error) for each in ("body error", "invalid list response"))
 
 
 def _join_tag(e_tag: str | None, version: str | None) -> str:

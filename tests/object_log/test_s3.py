@@ -181,6 +181,37 @@ def test_a_refusal_shows_no_credentials(bucket: Bucket, proxy: FaultyProxy) -> N
     assert refused.value.__cause__ is None
 
 
+@pytest.mark.spec("OBJ-56")
+def test_a_listing_that_ends_early_is_made_again(bucket: Bucket, proxy: FaultyProxy) -> None:
+    """A page that ended early, of a listing of any number of them, failed whoever listed.
+
+    A snapshot, a vacuum, a reshard and an opening gave up, where a read of an object that ends
+    early was made again. Now a listing is, and has each name once; one that never ends whole is an
+    error, and not a short list.
+    """
+    storage, names = bucket.storage(), [f"a/{number}" for number in range(7)]
+    for name in names:
+        storage.create(name, b"")
+    listing = bucket.through(proxy).storage()
+    proxy.keys_per_page = 3
+    cut: list[str] = []
+
+    def third_page(method: str, path: str) -> str | None:
+        cut.append(path)
+        return "truncate" if len(cut) == 3 else None
+
+    proxy.fault = third_page
+    assert [each.name for each in listing.list("a/")] == names
+    assert len(cut) == 6
+    proxy.fault = lambda method, path: "truncate" if "continuation" in path else None
+    with pytest.raises(StorageError, match="cannot list 'a/'"):
+        list(listing.list("a/"))
+    answers = iter(("truncate",))
+    proxy.fault = lambda method, path: next(answers, None)
+    listing.delete(names[0])
+    assert [each.name for each in storage.list("a/")] == names[1:]
+
+
 @pytest.mark.spec("OBJ-55", "OBJ-21")
 def test_a_put_without_the_right_to_it_says_so(
     bucket: Bucket, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch

@@ -154,6 +154,7 @@ class FaultyProxy:
 
     def __init__(self, port: int) -> None:
         self.fault: Fault = lambda method, path: None
+        self.keys_per_page: int | None = None
         self.requests: list[tuple[str, str]] = []
         proxy = self
 
@@ -204,7 +205,10 @@ class FaultyProxy:
             time.sleep(0.05)
         connection = HTTPConnection("127.0.0.1", port, timeout=30)
         headers = {name: value for name, value in request.headers.items() if name != "Connection"}
-        connection.request(request.command, request.path, body or None, headers)
+        path = request.path
+        if self.keys_per_page is not None and "list-type=2" in path:
+            path += f"&max-keys={self.keys_per_page}"
+        connection.request(request.command, path, body or None, headers)
         answer = connection.getresponse()
         content = answer.read()
         connection.close()
