@@ -30,6 +30,7 @@ from statestores.object_log.log import ObjectLog
 from statestores.object_log.names import write_id
 from statestores.object_log.view import View
 from statestores.resharding.fence import seen_in
+from statestores.resharding.left_over import behind_the_commit_point
 from statestores.resharding.object_exchange import ObjectExchange
 from statestores.resharding.operators import keep_operators_out, settled_operators
 from statestores.resharding.refusals import refuse_records
@@ -101,9 +102,10 @@ def reshard_in_objects(
             remove_made(made)
         raise
     reach("objects.reshard.ended")
-    root.note_log_ended(store)
-    reach("reshard.noted")
-    remove_passed(root, store, keep_old=keep_old)
+    with behind_the_commit_point(store):
+        root.note_log_ended(store)
+        reach("reshard.noted")
+        remove_passed(root, store, keep_old=keep_old)
     return report
 
 

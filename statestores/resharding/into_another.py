@@ -18,6 +18,7 @@ from statestores.files.durable_directory import make_durable
 from statestores.generations import SCRATCH_DIRECTORY
 from statestores.resharding.building import Built
 from statestores.resharding.fence import fenced
+from statestores.resharding.left_over import behind_the_commit_point
 from statestores.resharding.next_generation import note_batches
 from statestores.resharding.work import ReshardReport, Work
 from statestores.root_document import Placement, StoreEntry
@@ -60,7 +61,7 @@ def into_another(
             reach("reshard.noted")
         finally:
             lock.release()
-    with reporting("remove", scratch):
+    with behind_the_commit_point(store), reporting("remove", scratch):
         shutil.rmtree(scratch)
     return report
 

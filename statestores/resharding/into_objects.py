@@ -23,6 +23,7 @@ from statestores.object_log.generations.beginning import begin_copy
 from statestores.object_log.names import write_id
 from statestores.resharding.fence import fenced
 from statestores.resharding.in_objects import remove_made
+from statestores.resharding.left_over import behind_the_commit_point
 from statestores.resharding.object_exchange import ObjectExchange
 from statestores.resharding.work import ReshardReport, Work
 from statestores.root_document import OPERATORS_DIRECTORY, Placement, StoreEntry
@@ -97,6 +98,6 @@ def into_objects(
             ) from error
         raise
     reach("reshard.noted")
-    with suppress(StoreReshardedError):  # another reshard has come, which removes it
-        made.remove_dead()
+    with behind_the_commit_point(store), suppress(StoreReshardedError):
+        made.remove_dead()  # unless another reshard has come, which removes it
     return report

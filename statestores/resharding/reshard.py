@@ -23,7 +23,7 @@ from statestores.resharding.fence import fenced
 from statestores.resharding.in_objects import remove_passed, reshard_in_objects
 from statestores.resharding.into_another import into_another, place
 from statestores.resharding.into_objects import into_objects
-from statestores.resharding.left_over import remove_left_over
+from statestores.resharding.left_over import behind_the_commit_point, remove_left_over
 from statestores.resharding.next_generation import next_generation
 from statestores.resharding.refusals import check_request
 from statestores.resharding.work import Each, ReshardReport, Work
@@ -180,7 +180,8 @@ def _in_place(work: Work, timeout_ms: int, *, drop_expired: bool, keep_old: bool
     with reporting("remove", scratch):
         shutil.rmtree(scratch, ignore_errors=True)
     if not keep_old:
-        remove_left_over(root, store)
+        with behind_the_commit_point(store):
+            remove_left_over(root, store)
     return report
 
 
