@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -17,9 +18,10 @@ from statestores.files.log_origin import LogOrigin, note_origin, read_origin
 from statestores.logged_store.store import LoggedStore
 from statestores.object_log import ObjectChangelog, ObjectChangelogReader
 from statestores.object_log.changelog import check_committed
+from statestores.object_log.owners import fenced
 from statestores.opening import BytesStore, open_bytes_store, typed_store
 from statestores.spi.durability import Durability
-from statestores.spi.offsets import TopicPartition
+from statestores.spi.offsets import TopicPartition, offset_after
 from statestores.spi.specification import StoreSpecification
 from statestores.state_root import StateRoot
 
@@ -100,11 +102,14 @@ def bring_up(
     """Join the *ready* engine with the *changelog* that was taken over, which it lacks some of.
 
     Raises:
+        FencedError: The partition was taken over meanwhile, and compacted beyond what this has.
         StateStoreError: As `restore_after_snapshot`. Both stay open.
     """
     restored = restore_after_snapshot(
         ready.store, ready.snapshots, changelog, ready.logged, progress
     )
+    if changelog.overtaken_to > changelog.end_as_known:
+        raise fenced(changelog.names, changelog.partition, "while it was being opened")
     changelog.forget_read()
     typed = typed_store(ready.store, ready.specification)
     return LoggedStore(typed, ready.store, changelog, ready.snapshots, restored, ready.logged)
@@ -131,9 +136,17 @@ def restore_from_objects(
     ready = ready_engine(root, specification, partition, local_path(directory, "directory"), engine)
     with closing(ready):
         check_committed(ready.reader, ready.committed)
-        return restore_after_snapshot(
+        done = restore_after_snapshot(
             ready.store, ready.snapshots, ready.reader, ready.logged, progress
         )
+        while ready.reader.overtaken_to > offset_after(done.offset):
+            # What a compaction has left is no commit before its end: go on to that.
+            more = restore_after_snapshot(
+                ready.store, ready.snapshots, ready.reader, ready.logged, progress
+            )
+            rows = done.changelog_rows + more.changelog_rows
+            done = replace(done, offset=more.offset, changelog_rows=rows)
+        return done
 
 
 def restore_after_snapshot(

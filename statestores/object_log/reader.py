@@ -28,6 +28,7 @@ class ObjectChangelogReader(ReadOnlyChangelog):
         self._partition = partition
         self._view = view
         self._open = True
+        self._overtaken_to = 0
 
     @classmethod
     def open(
@@ -63,6 +64,15 @@ class ObjectChangelogReader(ReadOnlyChangelog):
     def view(self) -> View:
         """What has been seen of the log; who goes on from it takes a copy."""
         return self._view
+
+    @property
+    def overtaken_to(self) -> int:
+        """The offset to which what was read had been compacted by then; 0 where it had not been.
+
+        Up to an end before it, what was read is no content that the store ever had: changes are
+        missing that are void by later ones.
+        """
+        return self._overtaken_to
 
     @property
     def where(self) -> str:
@@ -129,6 +139,7 @@ class ObjectChangelogReader(ReadOnlyChangelog):
         With *follow*, a later view that has to be taken becomes `view`.
         """
         cursor, names = start, self._names
+        self._note_compaction(view)
         ahead: dict[str, bytes] = {}
         while cursor < stop:
             self.check_open()
@@ -143,8 +154,10 @@ class ObjectChangelogReader(ReadOnlyChangelog):
                 view, piece, data = run(
                     read_piece(names, self._partition, view, cursor), self._storage
                 )
-                if follow and view is not before:
-                    self._view = view
+                if view is not before:
+                    self._note_compaction(view)
+                    if follow:
+                        self._view = view
             shown = names.shown(piece.name)
             for frame in frames_of(piece, data, self.store_kind, shown, cursor):
                 self.check_open()
@@ -152,6 +165,11 @@ class ObjectChangelogReader(ReadOnlyChangelog):
                 cursor = frame.last_offset + 1
                 if cursor >= stop:
                     return
+
+    def _note_compaction(self, view: View) -> None:
+        """Note how far *view*, which is read, is compacted."""
+        compacted_to = view.parts[self._partition].compacted_to
+        self._overtaken_to = max(self._overtaken_to, compacted_to)
 
     def check_open(self) -> None:
         """Accept a changelog that is open.
