@@ -71,7 +71,8 @@ def test_a_restored_engine_holds_a_commit(root: ss.StateRoot, tmp_path: Path) ->
     )
 
     assert (done.offset, done.changelog_rows) == (2, 2)
-    with ss.open_existing(tmp_path / "copy") as copy:
+    copy: Any = ss.open_existing(tmp_path / "copy")
+    with copy:
         assert dict(copy.range()) == {"a": 1, "b": 3}
 
 
