@@ -11,7 +11,9 @@ from contextlib import suppress
 
 from statestores.errors import (
     CommitConflictError,
+    CommitInDoubtError,
     StateStoreError,
+    StorageError,
     StoreLockedError,
     StoreReshardedError,
 )
@@ -100,6 +102,11 @@ def reshard_in_objects(
     except BaseException as error:
         if not may_count or isinstance(error, _NEVER_COUNTS):
             remove_made(made)
+        elif isinstance(error, StorageError) and not isinstance(error, CommitInDoubtError):
+            raise CommitInDoubtError(
+                f"nobody can tell whether {store!r} of {log.storage.url!r} has {work.partitions} "
+                f"partitions now ({error}); open that state root again, which finds out"
+            ) from error
         raise
     reach("objects.reshard.ended")
     with behind_the_commit_point(store):

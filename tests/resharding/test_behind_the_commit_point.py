@@ -5,17 +5,19 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from in_memory import new_url
 
 import statestores as ss
-from statestores.errors import StorageError
+from statestores.errors import CommitInDoubtError, StorageError
 from statestores.failpoints import arm, disarm
 from statestores.files.directory_lock import DirectoryLock
 from statestores.resharding import reshard
 from statestores.staging.write_intent import staging_directory
 from statestores.state_root import StateRoot
+from statestores.storage import Outcome
 from statestores.storage.obstore_driver import ObstoreStorage
 
 ONCE = "objects.reshard.ended"
@@ -87,6 +89,36 @@ def test_in_an_object_store(
             opened = StateRoot.open(target or root.storage.url)
             assert opened.store("kept").partitions == 3
             assert reshard(opened, "kept", 3).rows == ()
+
+
+@pytest.mark.spec("RSH-24", "RSH-18")
+def test_an_end_that_cannot_be_looked_at_is_in_doubt(
+    root: StateRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry that ends the old log was there, and what was read behind it was not answered.
+
+    That raised a `StorageError`, which says that the store is as it was; and it counted.
+    """
+    create, read, ended = ObstoreStorage.create, ObstoreStorage.read, list[str]()
+
+    def put(self: Any, name: str, data: bytes) -> Outcome:
+        if "/root/" in name:
+            ended.append(name)
+        return create(self, name, data)
+
+    def get(self: Any, name: str, known_tag: str | None = None) -> Any:
+        if ended:
+            raise StorageError("there is no answer")
+        return read(self, name, known_tag)
+
+    monkeypatch.setattr(ObstoreStorage, "create", put)
+    monkeypatch.setattr(ObstoreStorage, "read", get)
+    with pytest.raises(CommitInDoubtError, match=r"has 3 partitions now \(there is no answer\)"):
+        reshard(root, "kept", 3)
+    monkeypatch.undo()
+    assert root.storage is not None
+
+    assert StateRoot.open(root.storage.url).store("kept").partitions == 3
 
 
 @pytest.mark.spec("RSH-24")
