@@ -9,7 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from statestores.errors import CommitConflictError, CommitInDoubtError, StoreLockedError
+from statestores.errors import (
+    CommitConflictError,
+    CommitInDoubtError,
+    StorageError,
+    StoreLockedError,
+)
 from statestores.object_log.catching_up import catch_up
 from statestores.object_log.checkpoint import Checkpoint
 from statestores.object_log.documents import Batch, Share, Staged, Void, Write
@@ -193,8 +198,18 @@ def _commit(names: Names, commit: Commit, view: View | None = None) -> Steps[dic
             return None
         _check(names, view, commit)
         number, entry = view.next, commit.entry(view)
-        mine: bool | None = yield from settle(names, names.root(number), entry.pack())
-        known = yield from read_checkpoint(names, Known(view.checkpoint, view.tag))
+        mine: bool | None
+        try:
+            mine = yield from settle(names, names.root(number), entry.pack())
+            known = yield from read_checkpoint(names, Known(view.checkpoint, view.tag))
+        except CommitInDoubtError:
+            raise
+        except StorageError as error:  # the entry may be there
+            raise CommitInDoubtError(
+                f"nobody can tell whether the write {write!r} of {names.shown(names.store)} was "
+                f"committed ({error}); look at the store before it is written again, unless it is "
+                "a batch of a stream, which counts once"
+            ) from error
         if number < known.checkpoint.next:
             mine, view = _has_counted(known.checkpoint, number, write), None
         if mine:

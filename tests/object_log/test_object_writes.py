@@ -11,7 +11,12 @@ import pytest
 
 import statestores as ss
 from statestores.changelog import change_schema
-from statestores.errors import CommitConflictError, StorageError, StoreLockedError
+from statestores.errors import (
+    CommitConflictError,
+    CommitInDoubtError,
+    StorageError,
+    StoreLockedError,
+)
 from statestores.failpoints import arm, disarm
 from statestores.object_log import ObjectLog, changelog
 from statestores.partitioning import partitioner_by_name
@@ -21,6 +26,8 @@ from statestores.resharding import reshard
 from statestores.staging.object_write import ObjectWrite
 from statestores.staging.staged_objects import ObjectStager, StagedObjects, stage_objects
 from statestores.staging.write_intent import StreamBatch
+from statestores.storage import Outcome
+from statestores.storage.obstore_driver import ObstoreStorage
 
 RATES = ss.Versioned("rates", history_retention_ms=1_000)
 HITS = ss.Window("hits", window_size_ms=10, retention_ms=1_000, retain_duplicates=True)
@@ -89,6 +96,41 @@ def words(root: ss.StateRoot) -> Store:
 def word(key: str, value: str | None) -> dict[str, Any]:
     """Return a change."""
     return {"key": key.encode(), "value": None if value is None else value.encode()}
+
+
+@pytest.mark.spec("OBJ-58", "OBJ-12")
+@pytest.mark.parametrize("answered", [True, False], ids=["answered", "lost"])
+def test_a_write_behind_which_nothing_answers_is_in_doubt(
+    root: ss.StateRoot, monkeypatch: pytest.MonkeyPatch, answered: bool
+) -> None:
+    """The network went as a write was committed: the entry was there, and reading failed.
+
+    That was a `StorageError`, of which it is said that nothing was committed; whoever wrote the
+    rows again had duplicates of them. Now nobody can tell, and that is what the error says.
+    """
+    hits = Store(root, HITS, 1)
+    task = hits.task({"key": b"a", "value": b"1", "window_start": 0, "sequence": 0})
+    create, read, put = ObstoreStorage.create, ObstoreStorage.read, list[str]()
+
+    def creating(self: Any, name: str, data: bytes) -> Outcome:
+        done = create(self, name, data)
+        if "/root/" not in name:
+            return done
+        put.append(name)
+        return done if answered else Outcome.UNKNOWN
+
+    def reading(self: Any, name: str, known_tag: str | None = None) -> Any:
+        if put:
+            raise StorageError("the network is down")
+        return read(self, name, known_tag)
+
+    monkeypatch.setattr(ObstoreStorage, "create", creating)
+    monkeypatch.setattr(ObstoreStorage, "read", reading)
+    with pytest.raises(CommitInDoubtError, match=r"was committed \(the network is down\)"):
+        hits.commit(task)
+    monkeypatch.undo()
+
+    assert len(hits.rows()) == len(put) == 1
 
 
 @pytest.mark.spec("OBJ-28", "OBJ-12")
