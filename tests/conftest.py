@@ -45,11 +45,11 @@ _SHARED_PREPARATIONS = (
 )
 
 _KAFKA = "tests/kafka/"
-"""One worker runs these, over one broker, but for those of `_KAFKA_APART`."""
+"""One worker runs these, but for those of `_KAFKA_APART`."""
 
 _KAFKA_APART = ("tests/kafka/failures/", "tests/kafka/group/")
-"""Another worker runs these, over a broker of its own: most of their time they wait for one, and
-all others would wait for a single worker at the end."""
+"""Another worker runs these, over the same broker: most of their time they wait for it, and all
+others would wait for a single worker at the end."""
 
 _SPARK = ("tests/spark/", "tests/examples/")
 _WITHOUT_SESSION = (

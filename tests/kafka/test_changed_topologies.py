@@ -16,7 +16,7 @@ from statestores.kafka.tasks.task_stores import TaskStores
 from statestores.processing import Record, Topic, Topology, tumbling
 from statestores.processing.topology import describe
 
-_FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 20, "producer.linger.ms": 0}
+_FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 100, "producer.linger.ms": 0}
 
 
 class Sales:

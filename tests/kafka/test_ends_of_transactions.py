@@ -25,7 +25,7 @@ from statestores.processing import Record, Topic, Topology, tumbling
 from statestores.processing.serdes import encoded
 from statestores.spi import Changes, TopicPartition
 
-_FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 20}
+_FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 100}
 _LOG = TopicPartition("a-changelog", 0)
 _ROWS = ss.KeyValue("rows")
 _ID = "x" * 22

@@ -196,7 +196,7 @@ def test_a_run_takes_what_is_there_as_columns(cluster: TestCluster, tmp_path: Pa
     arguments: dict[str, Any] = {
         "bootstrap_servers": cluster.address,
         "backend": "sqlite",
-        "settings": {"consumer.fetch.wait.max.ms": 20},
+        "settings": {"consumer.fetch.wait.max.ms": 100},
         "until": "idle",
     }
     progress = run(topology, state=tmp_path / "a", least_column_rows=2, **arguments)

@@ -33,7 +33,7 @@ from statestores.kafka.writer import TransactionalWriter
 from statestores.processing import Record, Topic, Topology
 from statestores.spi import TopicPartition
 
-_FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 20}
+_FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 100}
 
 
 class _Consumer(Consumer):

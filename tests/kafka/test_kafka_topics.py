@@ -22,7 +22,7 @@ from statestores.kafka.tasks import assigned_tasks
 from statestores.processing import DeadLetter, Record, Topic, Topology
 from statestores.spi import TopicPartition
 
-_FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 20}
+_FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 100}
 
 
 @pytest.mark.spec("KFK-45")
@@ -202,8 +202,7 @@ def test_an_output_that_was_deleted_is_named(
         settings={} if most_aborts else {"topic.metadata.propagation.max.ms": 100},
     ) as instance:
         wait_for(lambda: cluster.read(output), "the first number")
-        [deleted] = cluster.admin.delete_topics([output.name]).values()
-        deleted.result()
+        cluster.delete(output.name)
         for number in range(2, 1_000):
             cluster.append(numbers, [Record("k", number, number)])
             if instance.failure is not None:

@@ -175,7 +175,7 @@ def test_a_lost_directory_comes_back_in_few_commits(
             topology,
             bootstrap_servers=cluster.address,
             state=state,
-            settings={"consumer.fetch.wait.max.ms": 20},
+            settings={"consumer.fetch.wait.max.ms": 100},
             least_column_rows=1 << 60,
             least_run_rows=1 << 60,
             on_restore=told.append,

@@ -14,7 +14,7 @@ from statestores.kafka.cluster import Cluster
 from statestores.kafka.tasks import restorer
 from statestores.spi import TopicPartition
 
-_FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 20}
+_FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 100}
 
 
 @pytest.mark.spec("KFK-12")

@@ -21,7 +21,7 @@ from statestores.kafka.tasks.noted_topics import NotedTopic
 from statestores.processing import Record, Topic, Topology
 from statestores.query import timestamped_key_value_store
 
-_FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 20}
+_FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 100}
 
 
 def _run(
@@ -53,7 +53,7 @@ def _create_anew(cluster: TestCluster, name: str, partitions: int, **settings: s
     """Delete the topic *name*, and create one of that name, which has another id."""
     told = Cluster(ClientSettings(cluster.address, {}))
     before = told.ids_of([name])
-    cluster.admin.delete_topics([name])[name].result(60)
+    cluster.delete(name)
     wait_for(lambda: not told.partitions([name]), "the topic to go")
     new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
     cluster.admin.create_topics([new])[name].result(60)

@@ -16,7 +16,7 @@ from statestores.kafka import run
 from statestores.processing import Context, Processor, Record, Topic, Topology
 
 _KEYS = "abcdefgh"
-_FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 20}
+_FAST: dict[str, Any] = {"consumer.fetch.wait.max.ms": 100}
 
 
 class _Numbering(Processor[str, int, str, int]):

@@ -61,7 +61,7 @@ def test_security_reaches_every_client(
     settings: dict[str, Any] = {
         "security.protocol": security,
         "ssl.ca.location": str(certificates / "ca.pem"),
-        "consumer.fetch.wait.max.ms": 20,
+        "consumer.fetch.wait.max.ms": 100,
     }
     if security == "ssl":
         address = broker.tls_address

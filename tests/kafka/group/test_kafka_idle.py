@@ -43,7 +43,7 @@ def test_a_run_until_idle_waits_for_what_others_have(cluster: TestCluster, tmp_p
         cluster.address,
         tmp_path / "idle",
         backend="sqlite",
-        settings={"consumer.fetch.wait.max.ms": 20},
+        settings={"consumer.fetch.wait.max.ms": 100},
         until="idle",
         progress=has_committed,
     )

@@ -18,7 +18,7 @@ SETTINGS = {
     "producer.transaction.timeout.ms": 2_000,
     "consumer.session.timeout.ms": 2_000,
     "consumer.heartbeat.interval.ms": 200,
-    "consumer.fetch.wait.max.ms": 20,
+    "consumer.fetch.wait.max.ms": 100,
     "log_level": 0,
 }
 

@@ -1,10 +1,16 @@
-"""The broker of the tests: one process of tools/kafka_broker.py, which ends with this one."""
+"""The broker of the tests: one process of tools/kafka_broker.py, which ends with its last user."""
 
+import fcntl
+import os
 import subprocess
 import sys
+import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from maven_libraries import alone
 
 _PROGRAM = Path(__file__).parents[3] / "tools" / "kafka_broker.py"
 
@@ -19,20 +25,24 @@ class BrokerProcess:
     def __init__(self, directory: Path, *, controller_apart: bool = False) -> None:
         """Start it; one that is to be killed has its controller apart, else more listeners."""
         self.directory = directory / "broker"
-        self._errors = directory / "errors"
         directory.mkdir(parents=True, exist_ok=True)
+        self._start("--controller-apart" if controller_apart else "--listeners", subprocess.PIPE)
+        self._take(self._line())
+
+    def _start(self, option: str, requests: int) -> None:
+        """Start the program, which ends when nobody can write to *requests* any more."""
+        self._errors = self.directory.parent / "errors"
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
-                [
-                    *(sys.executable, str(_PROGRAM), str(directory / "broker")),
-                    "--controller-apart" if controller_apart else "--listeners",
-                ],
-                stdin=subprocess.PIPE,
+                [sys.executable, str(_PROGRAM), str(self.directory), option],
+                stdin=requests,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
             )
-        self.address, *more = self._line().split()
+
+    def _take(self, addresses: str) -> None:
+        self.address, *more = addresses.split()
         if more:
             self.tls_address, self.sasl_address, self.proxy_address, self.behind_address = more
 
@@ -61,3 +71,59 @@ class BrokerProcess:
         traceback: TracebackType | None,
     ) -> None:
         self._process.communicate()
+
+
+class SharedBroker(BrokerProcess):
+    """A broker of several workers: the first one starts it, and it ends when the last one leaves.
+
+    Each of them can write to its standard input, which a kernel closes that ends a worker.
+    """
+
+    def __init__(self, place: Path) -> None:
+        """Join who uses the broker of *place*, a directory; start one where nobody does."""
+        place.mkdir(parents=True, exist_ok=True)
+        self._place = place
+        self._started = False
+        addresses = place / "addresses"
+        with ExitStack() as joined, alone(place / "using"):
+            users = joined.enter_context((place / "users").open("w"))
+            try:
+                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                joined.callback(os.close, os.open(place / "requests", os.O_WRONLY))
+            else:
+                self._begin(joined)
+                addresses.write_text(self._line(), "utf-8")
+            fcntl.flock(users, fcntl.LOCK_SH)
+            self._take(addresses.read_text("utf-8"))
+            self._joined = joined.pop_all()
+
+    def _begin(self, joined: ExitStack) -> None:
+        """Start it in a directory that no earlier one has had; *joined* closes its input."""
+        requests = self._place / "requests"
+        requests.unlink(missing_ok=True)
+        os.mkfifo(requests)
+        reader = os.open(requests, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            joined.callback(os.close, os.open(requests, os.O_WRONLY))
+            os.set_blocking(reader, True)
+            self.directory = Path(tempfile.mkdtemp(dir=self._place)) / "broker"
+            self._start("--listeners", reader)
+            self._started = True
+        finally:
+            os.close(reader)
+
+    def leave(self) -> None:
+        """Need it no longer: it ends if nobody else does."""
+        with alone(self._place / "using"):
+            self._joined.close()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.leave()
+        if self._started:
+            super().__exit__(kind, error, traceback)

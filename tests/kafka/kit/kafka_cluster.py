@@ -2,7 +2,9 @@
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -10,6 +12,7 @@ from uuid import uuid4
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
+    ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
     Message,
@@ -35,7 +38,7 @@ T = TypeVar("T")
 
 _PATIENCE_SECONDS = 900.0 if os.environ.get("STATESTORES_SOAK") == "1" else 120.0
 """After how long a test gives up that waits for a state; several soaks may share a machine."""
-_LOOK_SECONDS = 0.02
+_LOOK_SECONDS = 0.05
 _OF_A_TEST = {"log_level": 0}
 """What is not said by an exception is not said: brokers are killed on purpose."""
 
@@ -49,6 +52,7 @@ class TestCluster:
         """Connect."""
         self.address = address
         self.admin = AdminClient({"bootstrap.servers": address, **_OF_A_TEST})
+        self._readers: defaultdict[str, list[Consumer]] = defaultdict(list)
 
     def name(self, what: str) -> str:
         """Return a name that nothing in the cluster has."""
@@ -141,21 +145,10 @@ class TestCluster:
         Those of transactions that are open now are waited for, until they are committed or not.
         """
         level = "read_committed" if committed else "read_uncommitted"
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.address,
-                "group.id": "nobody",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": level,
-                "fetch.wait.max.ms": 10,
-                **_OF_A_TEST,
-            }
-        )
         left = set(partitions)
         found: dict[int, list[Message]] = {each: [] for each in left}
-        consumer.assign([KafkaPartition(topic, each, OFFSET_BEGINNING) for each in left])
-        try:
+        with self._reader(level) as consumer:
+            consumer.assign([KafkaPartition(topic, each, OFFSET_BEGINNING) for each in left])
             while left:
                 for message in consumed(consumer, 5_000, 0.1):
                     error, number = message.error(), message.partition() or 0
@@ -167,21 +160,57 @@ class TestCluster:
                             left.discard(number)
                     else:
                         raise AssertionError(error.str())
-        finally:
-            consumer.close()
         return [message for number in sorted(found) for message in found[number]]
+
+    @contextmanager
+    def _reader(self, level: str) -> Iterator[Consumer]:
+        """Give a reader that nobody else has; it is kept for the next one, if nothing fails.
+
+        A new client costs both sides more than what a test reads.
+        """
+        kept = self._readers[level]
+        consumer = kept.pop() if kept else self._open_reader(level)
+        try:
+            yield consumer
+            consumer.unassign()
+        except BaseException:
+            consumer.close()
+            raise
+        kept.append(consumer)
+
+    def _open_reader(self, level: str) -> Consumer:
+        return Consumer(
+            {
+                "bootstrap.servers": self.address,
+                "group.id": "nobody",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": level,
+                "fetch.wait.max.ms": 10,
+                **_OF_A_TEST,
+            }
+        )
+
+    def delete(self, topic: str) -> None:
+        """Delete *topic*; who reads afterwards has not known it."""
+        self.admin.delete_topics([topic])[topic].result(_PATIENCE_SECONDS)
+        self.close()
+
+    def close(self) -> None:
+        """Close the readers that are kept; the next ones are new."""
+        for kept in self._readers.values():
+            while kept:
+                kept.pop().close()
 
     def committed(self, group: str, topic: Topic[Any, Any]) -> dict[int, int]:
         """Return the offsets that *group* has committed of each partition of *topic*."""
         places = [KafkaPartition(topic.name, each) for each in range(topic.partitions or 1)]
-        settings = {"bootstrap.servers": self.address, "group.id": group, **_OF_A_TEST}
-        consumer = Consumer(settings)
+        asked = ConsumerGroupTopicPartitions(group, places)
+        [answer] = self.admin.list_consumer_group_offsets([asked]).values()
         try:
-            found = consumer.committed(places, _PATIENCE_SECONDS)
+            found = answer.result(_PATIENCE_SECONDS).topic_partitions
         except KafkaException:  # there is no coordinator yet
             return {}
-        finally:
-            consumer.close()
         return {each.partition: max(each.offset, 0) for each in found}
 
     def members(self, group: str) -> set[str]:

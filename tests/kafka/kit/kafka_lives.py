@@ -30,7 +30,7 @@ _SOAK_PATIENCE_SECONDS = 900.0
 KEYS = 23
 VALUES = 5
 RATE = 100
-TICK_MS = 20
+TICK_MS = 100
 _NEVER = 1 << 60
 _ONE_BY_ONE = {"least_column_rows": _NEVER, "least_run_rows": _NEVER}
 WAYS: dict[str, dict[str, Any]] = {
@@ -49,7 +49,7 @@ _WHOLE_AFTER = 10
 SETTINGS = {
     # A dead instance is missed, and its transaction ended, after two seconds.
     "producer.transaction.timeout.ms": 2_000,
-    "consumer.fetch.wait.max.ms": 50,
+    "consumer.fetch.wait.max.ms": 100,
     "reconnect.backoff.max.ms": 200,
     "log_level": 0,
 }
@@ -140,7 +140,7 @@ class Answers:
                 "group.id": "nobody",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
-                "fetch.wait.max.ms": 20,
+                "fetch.wait.max.ms": 100,
                 "reconnect.backoff.max.ms": 200,
                 "log_level": 0,
             }
@@ -282,7 +282,7 @@ def live(
         snapshot_interval_ms=_SNAPSHOT_MS,
         group_protocol=protocol,
         settings=SETTINGS | (CLASSIC if protocol == "classic" else {}),
-        commit_interval_ms=50,
+        commit_interval_ms=250,
         commit_records=50,
         standby_replicas=1,
         until=until,

@@ -14,6 +14,9 @@ from statestores.query import RoutedStores
 
 _LAG = 4
 _LOOKS = 6_000
+_PAUSE_SECONDS = 0.005
+"""Between two reads of a thread, answered or not: the instances work, too."""
+
 BOUNDS: dict[
     str,
     tuple[Callable[[ss.TopicPartition, int], dict[str, Any]], Callable[[int], int]],
@@ -79,6 +82,7 @@ class Readers:
                 self.errors[name] = error
                 if not error.retryable:
                     self.broken.append(f"{name} raised {error!r}")
+                self._stop.wait(_PAUSE_SECONDS)
                 continue
             if (found or 0) < least(before):
                 self.broken.append(f"{name} gave {found}, and {before} had been committed")
@@ -86,7 +90,7 @@ class Readers:
             self.longest_s[name] = max(self.longest_s.get(name, 0.0), now - answered)
             answered = now
             self.answers[name] = self.answers.get(name, 0) + 1
-            self._stop.wait(0.005)  # the instances work, too
+            self._stop.wait(_PAUSE_SECONDS)
 
     def wait_for(self, *names: str) -> None:
         """Return when there is another answer of each of these, or of every kind."""

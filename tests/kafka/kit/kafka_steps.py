@@ -65,7 +65,7 @@ def main(address: str, name: str, state: str, at: str = "0") -> None:
         guarantee="at_least_once",
         until="idle",
         commit_interval_ms=60_000,
-        settings={"consumer.fetch.wait.max.ms": 20, "log_level": 0},
+        settings={"consumer.fetch.wait.max.ms": 100, "log_level": 0},
     )
 
 

@@ -32,7 +32,7 @@ class ThreadedInstance:
             state,
             backend="sqlite",
             settings={
-                "consumer.fetch.wait.max.ms": 20,
+                "consumer.fetch.wait.max.ms": 100,
                 "reconnect.backoff.max.ms": 200,
                 **(settings or {}),
             },

@@ -32,7 +32,7 @@ def main(address: str, name: str, state: str, protocol: Any, at: str = "0") -> N
     """Run it."""
     if int(at):
         arm("kafka.step-written", lambda: os.kill(os.getpid(), signal.SIGSTOP), at=int(at))
-    settings: dict[str, Any] = {"consumer.fetch.wait.max.ms": 20, "log_level": 0}
+    settings: dict[str, Any] = {"consumer.fetch.wait.max.ms": 100, "log_level": 0}
     if protocol == "classic":
         settings |= {"consumer.session.timeout.ms": 2_000, "consumer.heartbeat.interval.ms": 200}
     run(
