@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import forked_programs
 import pytest
 
 import statestores as ss
@@ -40,6 +41,13 @@ from statestores.cli import main
 main()
 """
 
+_FORKED = """
+import json, os, sys
+os.environ.update(json.loads(sys.argv.pop(1)))
+from statestores.cli import main
+main()
+"""
+
 _WITHOUT = """
 import sys
 sys.modules[sys.argv.pop(1)] = None
@@ -59,6 +67,13 @@ def _run(
         encoding="utf-8",
         env={**os.environ, **(environment or {})},
     )
+
+
+def _run_forked(
+    *arguments: object, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a command whose start is not what the test is about."""
+    return forked_programs.run(_FORKED, json.dumps(environment), *arguments)
 
 
 def test_a_store_of_another_process_is_named_with_its_owner(
@@ -160,7 +175,7 @@ def test_colours_can_be_forbidden(root: Path, subtests: pytest.Subtests) -> None
     for coloured in (True, False):
         environment = forced if coloured else {**forced, "NO_COLOR": "1"}
         with subtests.test(coloured=coloured):
-            found = _run("verify", root, environment=environment)
+            found = _run_forked("verify", root, environment=environment)
 
             assert found.returncode == 0
             assert ("\x1b[32m" in found.stdout) == coloured
@@ -242,7 +257,7 @@ def _rows_of(run: Callable[..., Any], path: Path) -> list[str]:
 def test_a_terminal_gets_a_table(root: Path) -> None:
     """With the titles above and nothing between."""
     environment = {"FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "100"}
-    found = _run("scan", root / "planes", "--limit", "2", environment=environment)
+    found = _run_forked("scan", root / "planes", "--limit", "2", environment=environment)
     lines = found.stdout.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines()
 
     assert [line.split()[0] for line in lines] == ["key", "N001ü", "N002ü"]
