@@ -4,6 +4,7 @@ import csv
 import io
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -93,7 +94,7 @@ def test_lag_asks_running_instances_by_their_url(state: Path, succeed: Run, run:
     """What `serve` prints is what it takes."""
     with FollowedRoot(state, backend="memory") as followed, HttpServer(followed, port=0) as server:
         while run("lag", "--url", server.url, "--max", "0").code:
-            pass  # the copy follows in the background; the test has a time limit
+            time.sleep(0.02)  # the copy follows in the background; the test has a time limit
         (row,) = succeed("lag", "--url", server.url, "--json").lines
         other = run("lag", "--url", server.url, "--store", "nope")
 

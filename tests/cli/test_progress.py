@@ -5,6 +5,7 @@ store ..." stayed on the screen, and parts of lines were wiped out with the bar.
 """
 
 import errno
+import json
 import os
 import pty
 import re
@@ -13,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from forked_programs import Forked
 
 import statestores as ss
 from statestores.partitioning import murmur2_partitioner
@@ -27,6 +29,25 @@ topology = Topology("shop")
 lines = topology.stream(Topic("lines", key=ss.utf8, value=ss.utf8))
 lines.to(Topic("out", key=ss.utf8, value=ss.utf8))
 """
+
+_ON_TERMINAL = """
+import json, os, sys
+
+name, numbers, directory = json.loads(sys.argv.pop(1))
+os.environ.update(COLUMNS="300", TERM="xterm")
+os.chdir(directory)
+sys.path.insert(0, directory)
+terminal = os.open(name, os.O_RDWR)
+os.write(1, b"ready\\n")
+for number in numbers:
+    os.dup2(terminal, number)
+os.close(terminal)
+sys.stdin = open(0, closefd=False)
+sys.stdout = open(1, "w", buffering=1, encoding="utf-8", closefd=False)
+from statestores.cli import main
+main()
+"""
+"""A command that is forked, and whose standard files of some numbers are a terminal."""
 
 _STEP = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
 
@@ -66,17 +87,9 @@ def test_findings_and_bar_do_not_tangle(root: Path) -> None:
 
 def test_a_pipe_has_the_lines_while_a_terminal_has_the_bar(root: Path) -> None:
     """Nothing of the bar is in the pipe, and no line is on the terminal."""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [*VERIFY, "--json", root], stdin=theirs, stdout=subprocess.PIPE, stderr=theirs
-    ) as process:
-        os.close(theirs)
-        shown = _read(ours)
-        assert process.stdout is not None
-        piped = process.stdout.read().decode()
-    os.close(ours)
+    shown, piped, code = _on_terminal([0, 2], root.parent, "verify", "--json", root)
 
-    assert process.returncode == 0
+    assert code == 0
     assert "\x1b" not in piped
     assert piped.startswith("{")
     assert piped.endswith("}\n")
@@ -88,25 +101,26 @@ def test_a_run_says_how_far_it_has_come(tmp_path: Path) -> None:
     """It may take hours, and said nothing before its end; then the line goes, and the sum stays."""
     (tmp_path / "shop.py").write_text(_SHOP)
     (tmp_path / "in.jsonl").write_text('{"key": "a", "value": "b"}\n' * 3)
-    command = [sys.executable, "-m", "statestores.cli", "run", "shop:topology", "--local", "d"]
+    command = "run shop:topology --local d --until-idle --backend memory"
     source = "lines=in.jsonl?key=key&value=value"
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [*command, "--until-idle", "--backend", "memory", "--source", source],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        cwd=tmp_path,
-        env={**os.environ, "COLUMNS": "300", "TERM": "xterm"},
-    ) as process:
-        os.close(theirs)
-        shown = _read(ours)
-    os.close(ours)
+    shown, _, code = _on_terminal([0, 1, 2], tmp_path, *command.split(), "--source", source)
 
-    assert process.returncode == 0, shown
+    assert code == 0, shown
     assert "running shop:" in shown
     [line] = [line.strip() for line in _screen(shown) if line.strip()]
     assert "records processed" in line
+
+
+def _on_terminal(numbers: list[int], directory: Path, *arguments: object) -> tuple[str, str, int]:
+    """Run a command in *directory*; return what a terminal shows, what a pipe has, and its code."""
+    ours, theirs = pty.openpty()
+    asked = json.dumps([os.ttyname(theirs), numbers, str(directory)])
+    with Forked(_ON_TERMINAL, asked, *arguments) as child:
+        assert child.stdout.readline() == "ready\n", child.errors()
+        os.close(theirs)
+        shown = _read(ours)
+        os.close(ours)
+        return shown, child.stdout.read(), child.wait()
 
 
 def _read(descriptor: int) -> str:

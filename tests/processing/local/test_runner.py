@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,9 @@ from statestores.tasks import open_task
 LINES = Topic("lines", key=ss.utf8, value=ss.utf8)
 OUT = Topic("out", key=ss.utf8, value=ss.int64)
 BYTES = Topic("bytes")
+
+_LOOK_SECONDS = 0.01
+"""Between two looks where a process is: who looks all the time takes the processor from it."""
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 
@@ -423,6 +427,7 @@ def test_a_signal_stops_the_command_after_a_commit(tmp_path: Path, number: int) 
     ) as process:
         while not (tmp_path / "topics" / "out" / "0").is_dir():  # the first commit
             assert process.poll() is None
+            time.sleep(_LOOK_SECONDS)
         os.kill(process.pid, number)
         said, _ = process.communicate(timeout=60)
 
