@@ -235,9 +235,8 @@ def _let_spark_find_this_environment() -> None:
 
 
 def _let_killed_processes_share_their_imports() -> None:
-    """Name the modules that the crash kit imports once: SQLAlchemy takes longer than a life."""
-    engines = [f"statestores_{name}" for name in ("leveldb", "rocksdb", "sqlite")]
-    modules = ",".join([*engines, "sqlalchemy.dialects.sqlite"])
+    """Name the modules that the crash kit imports once."""
+    modules = ",".join(f"statestores_{name}" for name in ("leveldb", "rocksdb", "sqlite"))
     os.environ.setdefault("STATESTORES_CONFORMANCE_PRELOAD", modules)
 
 

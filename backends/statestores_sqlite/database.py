@@ -4,11 +4,9 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import ClassVar
 
-from sqlalchemy.engine import Engine
-
 from statestores.errors import StateStoreError, StoreClosedError
 from statestores.spi import Durability, WriteBatch
-from statestores_sqlite.failures import closed, errors_of
+from statestores_sqlite.failures import closed
 from statestores_sqlite.readers import Reader
 from statestores_sqlite.statements import Statements
 
@@ -25,10 +23,10 @@ class Database(ABC):
     _statements: Statements
     """What is said to the table, known once it is known what is in it."""
 
-    def __init__(self, directory: Path, engine: Engine) -> None:
+    def __init__(self, directory: Path, errors: tuple[type[Exception], ...]) -> None:
+        """Have the table of the engine in *directory*; its calls raise *errors*."""
         self.path = str(directory)
-        self.errors = errors_of(engine)
-        self._engine = engine
+        self.errors = errors
 
     @abstractmethod
     def open_reader(self) -> Reader:
@@ -52,7 +50,7 @@ class Database(ABC):
 
     @abstractmethod
     def translated(self, error: Exception) -> StateStoreError:
-        """Return the error to raise for the driver's or SQLAlchemy's *error*."""
+        """Return the error to raise for *error*, which is one of `errors`."""
 
     def closed(self) -> StoreClosedError:
         """Return the error for a call after `close`."""

@@ -13,8 +13,8 @@ from statestores.errors import StoreMismatchError
 from statestores.files.local_path import engine_directory
 from statestores.spi import Capabilities, Durability, Engine, WriteBatch, parse_options
 from statestores_sqlite.database import Database
+from statestores_sqlite.failures import missing_package
 from statestores_sqlite.options import PostgreSQLOptions, SQLiteOptions
-from statestores_sqlite.postgresql_table import PostgreSQLTable
 from statestores_sqlite.readers import Reader, ReaderPool
 from statestores_sqlite.reads import SQLReads
 from statestores_sqlite.row_cursor import RowCursor
@@ -143,6 +143,12 @@ class PostgreSQLEngine(SQLiteEngine):
                 f"the engine in {str(directory)!r} has its pairs in a SQLite file; open it without "
                 "the option 'url', or choose another directory"
             )
+        try:
+            # Only those who use a server need it: SQLAlchemy takes twice as long to load as all
+            # that a file needs.
+            from statestores_sqlite.postgresql_table import PostgreSQLTable  # noqa: PLC0415
+        except ModuleNotFoundError as error:
+            raise missing_package(error) from error
         return cls(PostgreSQLTable(directory, parse_options(PostgreSQLOptions, options)))
 
     @classmethod

@@ -1,13 +1,11 @@
-"""What SQLite and SQLAlchemy raise, translated into `statestores.errors`."""
+"""What SQLite raises, translated into `statestores.errors`."""
 
 import sqlite3
-
-from sqlalchemy.engine import Engine
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from statestores.errors import (
     CommitInDoubtError,
     InvalidArgumentError,
+    MissingDriverError,
     StateStoreError,
     StorageError,
     StoreClosedError,
@@ -57,25 +55,11 @@ _MEANINGS: dict[int | str, tuple[type[StateStoreError], str]] = {
 """What SQLite's primary codes mean to a caller, and what to do."""
 
 
-def errors_of(engine: Engine) -> tuple[type[Exception], ...]:
-    """Return what calls through *engine*, or through its driver, raise."""
-    driver = engine.dialect.loaded_dbapi
-    return (SQLAlchemyError, driver.Error)
-
-
-def driver_error(error: Exception) -> Exception:
-    """Return the driver's own error where SQLAlchemy has wrapped it, for use as the cause."""
-    if isinstance(error, DBAPIError) and isinstance(error.orig, Exception):
-        return error.orig
-    return error
-
-
 def translated(error: Exception, path: str) -> StateStoreError:
     """Return the error to raise for *error*, met with the file of the engine at *path*."""
-    original = driver_error(error)
-    said = str(original).strip()
+    said = str(error).strip()
     # An error that the sqlite3 module itself found has no code.
-    extended = getattr(original, "sqlite_errorcode", 0)
+    extended = getattr(error, "sqlite_errorcode", 0)
     if extended in _FAILED_WAITS:
         return CommitInDoubtError(
             f"SQLite cannot make durable what it has written in {path!r}: {said!r}; nobody knows "
@@ -89,3 +73,11 @@ def translated(error: Exception, path: str) -> StateStoreError:
 def closed(path: str) -> StoreClosedError:
     """Return the error for a call on a closed engine, snapshot or iterator."""
     return StoreClosedError(f"the engine at {path!r}, or the snapshot of it, is closed; open anew")
+
+
+def missing_package(error: ModuleNotFoundError) -> MissingDriverError:
+    """Return the error for a package that a server needs, and a file does not."""
+    return MissingDriverError(
+        f"a PostgreSQL server needs the package {error.name!r}, which is not installed; try: "
+        "pip install 'statestores[postgresql]'"
+    )

@@ -1,10 +1,10 @@
 """Connections that read SQLite's database in a file, with checksums of rows and without."""
 
+import sqlite3
 from functools import partial
 from typing import Any
+from weakref import finalize
 from zlib import crc32
-
-from sqlalchemy.pool import PoolProxiedConnection
 
 from statestores_sqlite.checked_rows import CheckedRows, checked, damaged_row
 from statestores_sqlite.readers import DriverRows, Reader
@@ -14,11 +14,12 @@ from statestores_sqlite.statements import Statements
 class SQLiteReader(Reader):
     """A connection that reads the file."""
 
-    def __init__(
-        self, connection: PoolProxiedConnection, statements: Statements, path: str
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, statements: Statements, path: str) -> None:
         super().__init__(connection, statements)
         self._path = path
+        # An interrupt can lose a reader, and a connection that nobody has closed is in a cycle of
+        # the driver's: its file would be open until the collector comes.
+        finalize(self, connection.close).atexit = False
 
     def _find(self, keys: list[bytes]) -> list[tuple[bytes, bytes]]:
         # The last, shorter query would have to be compiled for each number of keys, so its marks
@@ -54,9 +55,7 @@ class CheckedReader(SQLiteReader):
     Damage can change the types of the columns as well.
     """
 
-    def __init__(
-        self, connection: PoolProxiedConnection, statements: Statements, path: str
-    ) -> None:
+    def __init__(self, connection: sqlite3.Connection, statements: Statements, path: str) -> None:
         super().__init__(connection, statements, path)
         # Damage can turn a blob into text, which need not be UTF-8. It stays text: a key of that
         # type is not where a search looks for it.

@@ -1,8 +1,7 @@
 """What is checked in a SQLite file when it is opened."""
 
+import sqlite3
 from pathlib import Path
-
-from sqlalchemy.engine import Connection
 
 from statestores.errors import StoreCorruptedError
 from statestores_sqlite.file_readers import CheckedReader
@@ -22,7 +21,7 @@ def damaged(file: Path, reason: str) -> StoreCorruptedError:
     )
 
 
-def check_length(file: Path, writer: Connection) -> None:
+def check_length(file: Path, writer: sqlite3.Connection) -> None:
     """Raise when *file* ends before its last page does. Requires: *writer* has written nothing.
 
     SQLite rounds up, and takes the missing part of the last page for zeros. What is missing beside
@@ -34,14 +33,14 @@ def check_length(file: Path, writer: Connection) -> None:
     log = file.with_name(f"{file.name}-wal")
     if log.exists() and log.stat().st_size:
         return
-    pages = writer.exec_driver_sql("PRAGMA page_count").scalar_one()
-    page_bytes = writer.exec_driver_sql("PRAGMA page_size").scalar_one()
+    (pages,) = writer.execute("PRAGMA page_count").fetchone()
+    (page_bytes,) = writer.execute("PRAGMA page_size").fetchone()
     length = file.stat().st_size
     if length < pages * page_bytes:
         raise damaged(file, f"it has {length} of {pages * page_bytes} bytes")
 
 
-def check_structure(file: Path, writer: Connection) -> None:
+def check_structure(file: Path, writer: sqlite3.Connection) -> None:
     """Raise when the pages of *file*, or of its log, do not make up the table.
 
     It finds rows that are gone, which no checksum reveals.
@@ -49,13 +48,12 @@ def check_structure(file: Path, writer: Connection) -> None:
     Raises:
         StoreCorruptedError: They do not.
     """
-    with writer.begin():
-        columns = list(writer.exec_driver_sql(f"PRAGMA table_info({TABLE})").scalars(1))
-        if columns != _COLUMNS:
-            raise damaged(file, f"its table has the columns {columns}")
-        found = writer.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
-        if found != "ok":
-            raise damaged(file, found)
+    columns = [row[1] for row in writer.execute(f"PRAGMA table_info({TABLE})")]
+    if columns != _COLUMNS:
+        raise damaged(file, f"its table has the columns {columns}")
+    (found,) = writer.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise damaged(file, found)
 
 
 def check_rows(reader: CheckedReader) -> None:

@@ -71,8 +71,11 @@ class NeededLog:
 
     def forget(self) -> None:
         """Do all of it, for an engine that nobody closes: it is collected, or the process ends."""
-        if not self.unmark():
-            self._driver.close()
+        unmarked = self.unmark()
+        if self._process != os.getpid():
+            return
+        self._driver.close()
+        if not unmarked:
             self.keep()
 
 

@@ -7,27 +7,27 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import create_engine, event
+from sqlalchemy import Column, LargeBinary, MetaData, Table, create_engine, event
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool, PoolProxiedConnection
+from sqlalchemy.schema import CreateTable
 
 from statestores.errors import (
     CapabilityNotSupportedError,
     InvalidOptionError,
     InvalidTypeError,
-    MissingDriverError,
     StateStoreError,
     StorageError,
 )
 from statestores.files.directory_lock import DirectoryLock
 from statestores.spi import Durability, WriteBatch
 from statestores_sqlite.database import Database
-from statestores_sqlite.failures import driver_error
+from statestores_sqlite.failures import missing_package
 from statestores_sqlite.options import URL_VARIABLE, PostgreSQLOptions
 from statestores_sqlite.readers import DriverRows, Reader
-from statestores_sqlite.server_failures import translated
-from statestores_sqlite.statements import Statements, create_table
+from statestores_sqlite.server_failures import driver_error, errors_of, translated
+from statestores_sqlite.statements import Statements
 from statestores_sqlite.table_file import table_of
 from statestores_sqlite.table_lock import application_name, lock_table, unlock_tables
 
@@ -44,7 +44,8 @@ class PostgreSQLReader(Reader):
     """A connection that reads the table, outside of transactions unless it is frozen."""
 
     def __init__(self, connection: PoolProxiedConnection, statements: Statements) -> None:
-        super().__init__(connection, statements)
+        super().__init__(connection.driver_connection, statements)
+        self._proxy = connection
         self._connection.set_session(readonly=True, autocommit=True)
         self._frozen = False
         self._numbers = count()
@@ -76,6 +77,10 @@ class PostgreSQLReader(Reader):
         cursor = self._connection.cursor(f"rows_{next(self._numbers)}")
         cursor.execute(*self._statements.rows(start, stop, reverse=reverse))
         return _ServerRows(cursor, None if self._frozen else self)
+
+    def close(self) -> None:
+        self._cursor.close()
+        self._proxy.close()
 
 
 class _ServerRows:
@@ -110,7 +115,8 @@ class PostgreSQLTable(Database):
         self._lock = DirectoryLock.acquire(directory)
         try:
             self._table = table_of(directory, options.table)
-            super().__init__(directory, _create_engine(url))
+            self._engine = _create_engine(url)
+            super().__init__(directory, errors_of(self._engine))
             self._statements = Statements(self._table, self.mark)
             self._upsert_many = (
                 f"INSERT INTO {self._table} (key, value) "  # noqa: S608
@@ -134,7 +140,13 @@ class PostgreSQLTable(Database):
             with writer.begin():
                 if writer.exec_driver_sql("SHOW synchronous_commit").scalar_one() == "off":
                     writer.exec_driver_sql("SET synchronous_commit = on")
-                create_table(writer, self._table)
+                pairs = Table(
+                    self._table,
+                    MetaData(),
+                    Column("key", LargeBinary, primary_key=True),
+                    Column("value", LargeBinary, nullable=False),
+                )
+                writer.execute(CreateTable(pairs, if_not_exists=True))
         except self.errors as error:
             _end(writer, self.errors)
             raise self.translated(error) from driver_error(error)
@@ -241,10 +253,7 @@ def _create_engine(url: URL) -> Engine:
             connect_args={"application_name": application_name()},
         )
     except ModuleNotFoundError as error:
-        raise MissingDriverError(
-            f"a PostgreSQL server needs the package {error.name!r}, which is not installed; try: "
-            "pip install 'statestores[postgresql]'"
-        ) from error
+        raise missing_package(error) from error
 
     def to_bytes(text: str | None, cursor: Any) -> bytes | None:
         return None if text is None else bytes(psycopg2.BINARY(text, cursor))

@@ -7,8 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from sqlalchemy.pool import PoolProxiedConnection
-
 from statestores.errors import StoreClosedError
 from statestores_sqlite.statements import Statements
 
@@ -28,10 +26,9 @@ class DriverRows(Protocol):
 class Reader(ABC):
     """One connection that reads, used by one thread at a time."""
 
-    def __init__(self, connection: PoolProxiedConnection, statements: Statements) -> None:
-        self._proxy = connection
-        connected: Any = connection.driver_connection  # of either driver
-        self._connection = connected
+    def __init__(self, connection: Any, statements: Statements) -> None:
+        """Take over *connection*, of either driver."""
+        self._connection = connection
         self._statements = statements
         self._cursor = self._connection.cursor()
 
@@ -85,7 +82,7 @@ class Reader(ABC):
         """Close the connection."""
         # A statement that has met damage would keep the file open for as long as its cursor lives.
         self._cursor.close()
-        self._proxy.close()
+        self._connection.close()
 
 
 class ReaderPool:

@@ -1,10 +1,26 @@
-"""What psycopg2 raises, translated into `statestores.errors`."""
+"""What SQLAlchemy and psycopg2 raise, translated into `statestores.errors`."""
+
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from statestores.errors import InvalidArgumentError, StateStoreError, StorageError
-from statestores_sqlite.failures import DAMAGE, driver_error
+from statestores_sqlite.failures import DAMAGE
 
 _PROGRAM_LIMIT_EXCEEDED = "54000"
 _DATA_CORRUPTED = frozenset({"XX001", "XX002"})
+
+
+def errors_of(engine: Engine) -> tuple[type[Exception], ...]:
+    """Return what calls through *engine*, or through its driver, raise."""
+    driver = engine.dialect.loaded_dbapi
+    return (SQLAlchemyError, driver.Error)
+
+
+def driver_error(error: Exception) -> Exception:
+    """Return the driver's own error where SQLAlchemy has wrapped it, for use as the cause."""
+    if isinstance(error, DBAPIError) and isinstance(error.orig, Exception):
+        return error.orig
+    return error
 
 
 def translated(error: Exception, path: str) -> StateStoreError:

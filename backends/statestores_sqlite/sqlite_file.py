@@ -7,12 +7,8 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any, cast
 from urllib.parse import quote
-from weakref import WeakMethod, finalize
+from weakref import finalize
 from zlib import crc32
-
-from sqlalchemy import create_engine
-from sqlalchemy.engine import Connection
-from sqlalchemy.pool import NullPool
 
 from statestores.errors import (
     InvalidArgumentError,
@@ -27,13 +23,13 @@ from statestores.files.plain_files import check_plain_files
 from statestores.spi import Durability, MemoryShare, WriteBatch
 from statestores_sqlite.clean_close import SEAL, break_seal, is_sealed, seal
 from statestores_sqlite.database import Database
-from statestores_sqlite.failures import driver_error, translated
+from statestores_sqlite.failures import translated
 from statestores_sqlite.file_readers import CheckedReader, SQLiteReader
 from statestores_sqlite.inspection import TABLE, check_length, check_rows, check_structure, damaged
 from statestores_sqlite.log_limit import LogLimit
 from statestores_sqlite.needed_log import NeededLog, check_log, keep_log, log_of, unmark_copy
 from statestores_sqlite.options import SQLiteOptions
-from statestores_sqlite.statements import Statements, create_table
+from statestores_sqlite.statements import CHECKSUM, Statements
 
 FILE = "engine.db"
 """The name of the database inside the engine's directory."""
@@ -59,10 +55,26 @@ log to the file, so a power failure loses the last commits but never damages the
 damage it."""
 
 
+_MARK = "?"
+_STATEMENTS = {has: Statements(TABLE, _MARK, checksums=has) for has in (False, True)}
+"""By whether rows have checksums. They say nothing of the file."""
+
+
+_COLUMNS = ('"key" BLOB NOT NULL', "value BLOB NOT NULL")
+_CREATE_TABLE = {
+    has: f"CREATE TABLE IF NOT EXISTS {TABLE} (\n\t"
+    + ", \n\t".join((*_COLUMNS, *checksum, 'PRIMARY KEY ("key")'))
+    # The rows lie in the tree of the key: one descent for each read instead of two.
+    + "\n)\n WITHOUT ROWID\n\n"
+    for has, checksum in ((False, ()), (True, (f"{CHECKSUM} BIGINT NOT NULL",)))
+}
+"""The statement by whether rows have checksums. SQLite keeps its text in the file."""
+
+
 class SQLiteFile(Database):
     """A database file in a directory of its own, with SQLite's write-ahead log beside it."""
 
-    mark = "?"
+    mark = _MARK
     reader: type[SQLiteReader]
     has_checksums: bool
     """Whether each row has one: the file says so, and a new one the options."""
@@ -71,25 +83,16 @@ class SQLiteFile(Database):
         """Lock the directory, and open or create the file in it."""
         self._file = directory / FILE
         self._memory: MemoryShare | None = None
-        # SQLAlchemy keeps a pool alive while one of its connections is in use. A strong reference
-        # would keep the lock, too, when an interrupt comes before anybody has something to close.
-        connect = WeakMethod(self._connect)
-        engine = create_engine(
-            "sqlite+pysqlite://",
-            creator=lambda: connect()(),  # type: ignore[misc]  # noqa: PLW0108  # alive: it asks for one
-            poolclass=NullPool,
-            pool_reset_on_return=None,  # a connection is closed, not used by somebody else
-        )
-        super().__init__(directory, engine)
+        super().__init__(directory, (sqlite3.Error,))
         check_plain_files(directory, SEAL)
         self._lock = DirectoryLock.acquire(directory)
         try:
             self._options, self._memory = options.within_budget()
-            _prepare(self._file)
-            sealed = is_sealed(self._file)
-            if not sealed:
+            is_new = _prepare(self._file)
+            is_whole = is_sealed(self._file) or is_new  # a seal denies a new one in its place
+            if not is_whole:
                 check_log(self._file)
-            self._writer = self._open_writer(sealed=sealed)
+            self._driver = self._open_writer(is_whole=is_whole)
         except BaseException as error:
             self._lock.release()
             self._release_memory()
@@ -102,8 +105,8 @@ class SQLiteFile(Database):
         # What an earlier process has applied may not be on disk yet.
         self._owing = True
 
-    def _connect(self) -> sqlite3.Connection:
-        """Open a connection of the driver, for SQLAlchemy."""
+    def _connect(self, *, to_read: bool = False) -> sqlite3.Connection:
+        """Open a connection to the file, which has to be there; one *to_read* writes nothing."""
         connection = sqlite3.connect(
             # As a URI, in which no directory's name means something else; and so as not to create a
             # file where somebody has just removed one.
@@ -114,33 +117,35 @@ class SQLiteFile(Database):
         )
         try:
             connection.execute(f"PRAGMA cache_size = -{self._options.cache_bytes // 1024}")
+            if to_read:
+                connection.execute("PRAGMA query_only = ON").close()
+            return connection  # noqa: TRY300  # an interrupt may come before it
         except BaseException:
             connection.close()
             raise
-        return connection
 
-    def _open_writer(self, *, sealed: bool) -> Connection:
-        """Open the connection that writes, and create the table, or check what is there."""
+    def _open_writer(self, *, is_whole: bool) -> sqlite3.Connection:
+        """Open the connection that writes, and create the table, or check what is there.
+
+        Unless it *is_whole*: the file is sealed, or there was none.
+        """
         writer, had_log = None, log_of(self._file).exists()
         try:
-            writer = self._engine.connect()
-            with writer.begin():
-                mode = writer.exec_driver_sql("PRAGMA journal_mode = WAL").scalar_one()
-                self._check_journal(mode)
-                # A pysqlite connection, which `_connect` has made.
-                self._driver = cast("sqlite3.Connection", writer.connection.driver_connection)
-                self._log_limit = LogLimit(self._file, self._options.wal_bytes, self._driver)
-                # On macOS, what the disk reports without it may still be in its cache (ASM-1).
-                writer.exec_driver_sql("PRAGMA fullfsync = ON")
-                check_length(self._file, writer)
-            with writer.begin():
+            writer = self._connect()
+            (mode,) = writer.execute("PRAGMA journal_mode = WAL").fetchone()
+            self._check_journal(mode)
+            self._log_limit = LogLimit(self._file, self._options.wal_bytes, writer)
+            # On macOS, what the disk reports without it may still be in its cache (ASM-1).
+            writer.execute("PRAGMA fullfsync = ON").close()
+            check_length(self._file, writer)
+            with writer:
                 self._settle_format(writer)
-            if self.has_checksums and not sealed:
+            if self.has_checksums and not is_whole:
                 check_structure(self._file, writer)
                 with closing(self.open_reader()) as reader:
                     check_rows(cast("CheckedReader", reader))  # since there are checksums
             break_seal(self._file)
-            self._needed_log = NeededLog(self._file, self._driver)
+            self._needed_log = NeededLog(self._file, writer)
             finalize(self, self._needed_log.forget)
             # A file without checksums has no mark. An older release leaves it when it closes the
             # file, and a file that has no seal either would look like one without its log.
@@ -151,7 +156,7 @@ class SQLiteFile(Database):
             if had_log:
                 keep_log(self._file)  # SQLite may have moved it, and the file has its mark
             if isinstance(error, self.errors):
-                raise self.translated(error) from driver_error(error)
+                raise self.translated(error) from error
             raise
         return writer
 
@@ -162,22 +167,22 @@ class SQLiteFile(Database):
                 f"{mode!r}; use a local file system"
             )
 
-    def _settle_format(self, writer: Connection) -> None:
+    def _settle_format(self, writer: sqlite3.Connection) -> None:
         """Create the table in a new file, and take the format of one that exists."""
-        stored = writer.exec_driver_sql("PRAGMA user_version").scalar_one()
-        application = writer.exec_driver_sql("PRAGMA application_id").scalar_one()
+        (stored,) = writer.execute("PRAGMA user_version").fetchone()
+        (application,) = writer.execute("PRAGMA application_id").fetchone()
         if (stored, application) == (0, 0):
-            if writer.exec_driver_sql("SELECT count(*) FROM sqlite_schema").scalar_one():
+            if writer.execute("SELECT count(*) FROM sqlite_schema").fetchone() != (0,):
                 raise damaged(self._file, "its header names no format")
             stored = _CHECKED_FORMAT if self._options.checksums else _PLAIN_FORMAT
-            writer.exec_driver_sql("BEGIN")
+            writer.execute("BEGIN").close()
             if stored == _CHECKED_FORMAT:
                 application = _APPLICATION_ID + stored
-                writer.exec_driver_sql(f"PRAGMA application_id = {application}")
-            writer.exec_driver_sql(f"PRAGMA user_version = {stored}")
-            create_table(writer, TABLE, checksums=stored == _CHECKED_FORMAT)
+                writer.execute(f"PRAGMA application_id = {application}").close()
+            writer.execute(f"PRAGMA user_version = {stored}").close()
+            self._create_table(writer, checksums=stored == _CHECKED_FORMAT)
         elif (stored, application) == (_PLAIN_FORMAT, 0):
-            create_table(writer, TABLE)  # a crash may have come before it
+            self._create_table(writer, checksums=False)  # a crash may have come before it
         elif application != _APPLICATION_ID + stored:
             raise damaged(self._file, f"its header has format {stored!r} of {application:#x}")
         elif stored != _CHECKED_FORMAT:
@@ -186,17 +191,19 @@ class SQLiteFile(Database):
                 f"{_CHECKED_FORMAT}; open it with the release that wrote it"
             )
         self.has_checksums = stored == _CHECKED_FORMAT
-        self._statements = Statements(TABLE, self.mark, checksums=self.has_checksums)
+        self._statements = _STATEMENTS[self.has_checksums]
         self.reader = CheckedReader if self.has_checksums else SQLiteReader
         self._write_format = f"PRAGMA user_version = {stored}"
 
+    @staticmethod
+    def _create_table(writer: sqlite3.Connection, *, checksums: bool) -> None:
+        writer.execute(_CREATE_TABLE[checksums]).close()
+
     def open_reader(self) -> SQLiteReader:
         try:
-            proxy = self._engine.raw_connection()
-            proxy.cursor().execute("PRAGMA query_only = ON").close()
+            return self.reader(self._connect(to_read=True), self._statements, self.path)
         except self.errors as error:
-            raise self.translated(error) from driver_error(error)
-        return self.reader(proxy, self._statements, self.path)
+            raise self.translated(error) from error
 
     def apply(self, batch: WriteBatch, durability: Durability) -> None:
         deletes = [(key,) for key, value in batch.items() if value is None]
@@ -205,7 +212,7 @@ class SQLiteFile(Database):
         if self.has_checksums:
             puts = [(key, value, crc32(value, crc32(key))) for key, value in pairs]
         wait, owing, self._owing = durability is Durability.POWER_LOSS, self._owing, True
-        driver = self._driver  # SQLAlchemy, at an interrupt, leaves the transaction open
+        driver = self._driver
         try:
             # What an error or an interrupt has left of a batch: nobody else has seen it.
             driver.rollback()
@@ -241,8 +248,8 @@ class SQLiteFile(Database):
         partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
         try:
             partial.mkdir(parents=True)
-            with closing(self._engine.raw_connection()) as proxy:
-                proxy.cursor().execute("VACUUM INTO ?", (str(partial / FILE),)).close()
+            with closing(self._connect()) as connection:
+                connection.execute("VACUUM INTO ?", (str(partial / FILE),)).close()
             unmark_copy(partial / FILE)
             for path in (partial / FILE, partial):
                 make_durable(path)
@@ -254,7 +261,7 @@ class SQLiteFile(Database):
                 "the path, the rights and the space on the disk"
             ) from error
         except self.errors as error:
-            raise self.translated(error) from driver_error(error)
+            raise self.translated(error) from error
         finally:
             rmtree(partial, ignore_errors=True)
 
@@ -266,13 +273,13 @@ class SQLiteFile(Database):
         try:
             sealing = self.has_checksums and self._has_rows()
             unmarked = self._needed_log.unmark()
-            self._writer.close()
+            self._driver.close()
             if not unmarked:
                 self._needed_log.keep()
             if sealing:
                 seal(self._file)
         except self.errors as error:
-            raise self.translated(error) from driver_error(error)
+            raise self.translated(error) from error
         finally:
             self._lock.release()
             self._release_memory()
@@ -286,7 +293,7 @@ class SQLiteFile(Database):
         any_row = f"SELECT 1 FROM {TABLE} LIMIT 1"  # noqa: S608  # a name of ours
         try:
             self._driver.rollback()  # this connection would see what is left of a batch
-            return self._writer.exec_driver_sql(any_row).first() is not None
+            return self._driver.execute(any_row).fetchone() is not None
         except self.errors:  # a file that cannot be read is not sealed
             return False
 
@@ -295,15 +302,19 @@ class SQLiteFile(Database):
             self._memory.release()
 
 
-def _prepare(file: Path) -> None:
+def _prepare(file: Path) -> bool:
     """Make sure that *file* is there, unless its log shows that it was lost.
+
+    Return whether there was none, or one that SQLite has not begun.
 
     Beside an empty database file, SQLite removes a log as a leftover, with all that is in it.
     """
     log = log_of(file)
-    if not (file.exists() and file.stat().st_size) and log.exists() and log.stat().st_size:
+    is_new = not (file.exists() and file.stat().st_size)
+    if is_new and log.exists() and log.stat().st_size:
         raise StoreCorruptedError(
             f"{str(file)!r} is gone or empty, and its log {log.name!r} is not; restore the store "
             "from a snapshot or its changelog"
         )
     file.touch()
+    return is_new

@@ -1,11 +1,5 @@
 """The SQL of reading and writing pairs, the same for SQLite and PostgreSQL."""
 
-from functools import lru_cache
-
-from sqlalchemy import BigInteger, Column, LargeBinary, MetaData, Table
-from sqlalchemy.engine import URL, Connection
-from sqlalchemy.schema import CreateTable
-
 CHECKSUM = "crc32"
 """The column of a row's checksum, in files that have them."""
 
@@ -65,25 +59,3 @@ class Statements:
 
 def _bounds(start: bytes, stop: bytes | None) -> list[bytes]:
     return [start] if stop is None else [start, stop]
-
-
-def create_table(connection: Connection, name: str, *, checksums: bool = False) -> None:
-    """Create the table *name* unless it is there."""
-    connection.exec_driver_sql(_definition(connection.dialect.name, name, checksums))
-
-
-@lru_cache
-def _definition(dialect: str, name: str, checksums: bool) -> str:  # noqa: FBT001  # a key
-    """Return the statement: to form it takes a quarter of the time in which a new file opens."""
-    checksum = [Column(CHECKSUM, BigInteger, nullable=False)] if checksums else []
-    table = Table(
-        name,
-        MetaData(),
-        Column("key", LargeBinary, primary_key=True),
-        Column("value", LargeBinary, nullable=False),
-        *checksum,
-        # The rows lie in the tree of the key: one descent for each read instead of two.
-        sqlite_with_rowid=False,
-    )
-    statement = CreateTable(table, if_not_exists=True)
-    return str(statement.compile(dialect=URL.create(dialect).get_dialect()()))

@@ -19,7 +19,7 @@ from statestores.errors import (
 )
 from statestores_conformance.many_cases import for_each
 
-for driver in ("statestores_leveldb", "rocksdict", "sqlalchemy"):
+for driver in ("statestores_leveldb", "rocksdict"):
     pytest.importorskip(driver, reason=f"the driver {driver} is not installed")
 
 # Behind the skip, since they import the drivers.

@@ -2,6 +2,9 @@
 
 import json
 import os
+import subprocess
+import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +15,6 @@ import pytest
 from statestores.errors import (
     InvalidArgumentError,
     InvalidOptionError,
-    MissingDriverError,
     StorageError,
     StoreCorruptedError,
     StoreLockedError,
@@ -20,9 +22,9 @@ from statestores.errors import (
 )
 from statestores.spi import Durability
 
-pytest.importorskip("sqlalchemy", reason="the driver of the sqlite backend is not installed")
+pytest.importorskip("sqlalchemy", reason="the driver for PostgreSQL is not installed")
 
-# Behind the skip, since it imports the driver.
+# Behind the skip, as all here is about a server.
 from statestores_sqlite import PostgreSQLEngine, SQLiteEngine
 
 _OURS = f"FROM pg_stat_activity WHERE application_name LIKE 'statestores {os.getpid()}@%'"
@@ -121,12 +123,38 @@ class TestUrls:
         assert "secret" not in str(refused.value)
 
     def test_a_missing_driver_says_what_to_install(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, subtests: pytest.Subtests
     ) -> None:
-        """SQLite works without psycopg2, so it is missed only here."""
-        monkeypatch.setitem(__import__("sys").modules, "psycopg2", None)
-        with pytest.raises(MissingDriverError, match=r"statestores\[postgresql\]"):
-            PostgreSQLEngine.open(tmp_path, {"url": "postgresql://nobody@/none"})
+        """A file is read and written without SQLAlchemy and psycopg2: they are missed only here."""
+        program = """
+            import sys
+            from statestores.errors import MissingDriverError
+            from statestores.registry import load_backend
+            from statestores.spi import Durability
+
+            directory, package = sys.argv[1:]
+            sys.modules[package] = None
+            with load_backend("sqlite").open(f"{directory}/file") as engine:
+                engine.apply({b"k": b"v"}, Durability.POWER_LOSS)
+                assert list(engine.scan(b"")) == [(b"k", b"v")]
+            url = {"url": "postgresql://nobody@/none"}
+            try:
+                load_backend("postgresql").open(f"{directory}/server", url)
+            except MissingDriverError as error:
+                print(error)
+            """
+        for package in ("sqlalchemy", "psycopg2"):
+            with subtests.test(package=package):
+                run = subprocess.run(
+                    [sys.executable, "-c", textwrap.dedent(program), tmp_path / package, package],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
+
+                assert run.stderr == ""
+                assert f"{package!r}" in run.stdout
+                assert "pip install 'statestores[postgresql]'" in run.stdout
 
     def test_settings_of_the_server_do_not_matter(
         self, postgresql_url: str, tmp_path: Path

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,6 @@ from statestores.errors import (
     UnsupportedFormatError,
 )
 from statestores.spi import Durability
-
-pytest.importorskip("sqlalchemy", reason="the driver of the sqlite backend is not installed")
-
-# Behind the skip, since these are the driver or import it.
-from sqlalchemy.engine import Connection
-from sqlalchemy.exc import OperationalError
-
 from statestores_sqlite import SQLiteEngine, sqlite_file
 from statestores_sqlite.clean_close import SEAL
 from statestores_sqlite.log_limit import LogLimit
@@ -271,7 +265,7 @@ class TestConnections:
             log = directory / "engine.db-wal"
             engine.apply({b"k": b"old"}, Durability.PROCESS_CRASH)
             with engine.snapshot() as snapshot:
-                waiting = engine._database._writer.connection.driver_connection  # type: ignore[attr-defined]
+                waiting = engine._database._driver  # type: ignore[attr-defined]
                 for _ in range(3):
                     engine.apply({**rows, b"k": b"new"}, Durability.PROCESS_CRASH)
                 (timeout,) = waiting.execute("PRAGMA busy_timeout").fetchone()
@@ -343,8 +337,8 @@ def _pragma(engine: SQLiteEngine, text: str) -> object:
     """Return what the writing connection answers to a PRAGMA."""
     database = engine._database
     assert isinstance(database, sqlite_file.SQLiteFile)
-    with database._writer.begin():
-        return database._writer.exec_driver_sql(f"PRAGMA {text}").scalar()
+    answer: object = database._driver.execute(f"PRAGMA {text}").fetchone()[0]
+    return answer
 
 
 @pytest.mark.spec("ENG-19")
@@ -352,18 +346,22 @@ def test_a_close_that_fails_lets_go_of_the_lock(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store could not be opened again before the process had ended."""
+    failures = [sqlite3.OperationalError("disk I/O error")]
+
+    class FailingConnection(sqlite3.Connection):
+        """A connection of the driver that is closed, and at first says that it could not be."""
+
+        def close(self) -> None:
+            super().close()
+            if failures:
+                raise failures.pop()
+
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=FailingConnection))
     engine = SQLiteEngine.open(directory)
+    monkeypatch.undo()
     engine.apply({b"k": b"v"}, Durability.PROCESS_CRASH)
-    whole = Connection.close
-
-    def fail(connection: Connection) -> None:
-        whole(connection)
-        raise OperationalError("close", None, sqlite3.OperationalError("disk I/O error"))
-
-    monkeypatch.setattr(Connection, "close", fail)
     with pytest.raises(StorageError, match="disk I/O error"):
         engine.close()
-    monkeypatch.undo()
     engine.close()
 
     with SQLiteEngine.open(directory) as again:

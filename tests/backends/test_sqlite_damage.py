@@ -16,11 +16,6 @@ from statestores.errors import (
     StoreCorruptedError,
 )
 from statestores.spi import Durability, EngineReader
-
-pytest.importorskip("sqlalchemy", reason="the driver of the sqlite backend is not installed")
-
-# Behind the skip, since these are the driver or import it.
-
 from statestores_sqlite import SQLiteEngine, sqlite_file
 from statestores_sqlite.clean_close import SEAL
 

@@ -12,11 +12,6 @@ import pytest
 
 from statestores.errors import StoreCorruptedError
 from statestores.spi import Durability
-
-pytest.importorskip("sqlalchemy", reason="the driver of the sqlite backend is not installed")
-
-# Behind the skip, since these are the driver or import it.
-
 from statestores_sqlite import SQLiteEngine, clean_close
 
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")

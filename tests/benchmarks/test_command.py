@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from statestores_conformance.many_cases import for_each
 
-for driver in ("statestores_leveldb", "rocksdict", "sqlalchemy", "pyarrow"):
+for driver in ("statestores_leveldb", "rocksdict", "pyarrow"):
     pytest.importorskip(driver, reason=f"the driver {driver} is not installed")
 
 # Behind the skip, since they import the drivers.

@@ -9,7 +9,7 @@ import pytest
 from statestores_benchmarks.cases import TINY, Case, Group, Scale, Timed
 from statestores_benchmarks.measurement import measure
 
-for driver in ("statestores_leveldb", "rocksdict", "sqlalchemy", "pyarrow"):
+for driver in ("statestores_leveldb", "rocksdict", "pyarrow"):
     pytest.importorskip(driver, reason=f"the driver {driver} is not installed")
 
 # Behind the skip, since they import the drivers.

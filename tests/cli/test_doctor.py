@@ -259,7 +259,6 @@ def test_a_store_in_no_root_is_looked_at_alone(tmp_path: Path, run: Run) -> None
 
     And `info` of the directory above it did not name it.
     """
-    pytest.importorskip("sqlalchemy")
     place = tmp_path / "first" / "rates" / "0"
     with ss.open_store(place, ss.KeyValue("rates"), backend="sqlite") as store:
         store.put(b"key", b"value")

@@ -19,7 +19,6 @@ _GONE = "counts/.begun/0' says that there was one; put the partition back from a
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     """Make a root with one store of one partition, in SQLite."""
-    pytest.importorskip("sqlalchemy")
     root = ss.StateRoot.create(tmp_path / "state")
     root.add_store(ss.KeyValue("counts", key=ss.utf8, value=ss.int64), partitions=1)
     with open_logged_store(root, "counts", 0, backend="sqlite") as counts:
@@ -130,7 +129,6 @@ def test_a_store_that_never_had_a_changelog_is_read_by_its_engine(
     tmp_path: Path, succeed: Run
 ) -> None:
     """Nothing says that there was one: it was opened by itself, in a state root."""
-    pytest.importorskip("sqlalchemy")
     root = ss.StateRoot.create(tmp_path / "state")
     alone = ss.KeyValue("alone", key=ss.utf8, value=ss.int64)
     root.add_store(alone, partitions=1)

@@ -14,8 +14,6 @@ from statestores_conformance.faults.crash_tests import EngineCrashTests
 from statestores_conformance.many_cases import for_each
 from statestores_conformance.subjects.openers import options_of
 
-pytest.importorskip("sqlalchemy", reason="the driver of the sqlite backend is not installed")
-
 
 @pytest.fixture(autouse=True)
 def particular(monkeypatch: pytest.MonkeyPatch) -> Any:

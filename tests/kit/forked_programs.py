@@ -29,7 +29,6 @@ _PRELOADED = [
     "pydantic.type_adapter",
     "rich.live",
     "rich.progress",
-    "sqlalchemy.dialects.sqlite",
     "statestores.migration",
     "statestores.processing",
     "statestores.staging.staged_write",

@@ -119,7 +119,6 @@ def test_a_changelog_that_is_gone_beside_its_engine_is_said_to_be(
 
     Without a note, as an earlier release leaves it, the engine is read by `statestores export`.
     """
-    pytest.importorskip("sqlalchemy")
     state = ss.StateRoot.create(tmp_path / "state")
     state.add_store(ss.KeyValue("counts"), partitions=1)
     with open_logged_store(state, "counts", 0, backend="sqlite") as store:

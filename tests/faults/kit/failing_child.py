@@ -144,8 +144,8 @@ def _be_the_child(work: Any, answer: Path, errors: Path) -> NoReturn:
 
 
 def _import_first() -> None:
-    """Import what Arrow and SQLAlchemy import when they are used: ten times what a run costs."""
-    for name in ("pandas", "pyarrow.pandas_compat", "sqlalchemy.dialects.sqlite"):
+    """Import what Arrow imports when it is used: ten times what a run costs."""
+    for name in ("pandas", "pyarrow.pandas_compat"):
         with suppress(ImportError):
             import_module(name)
     gc.collect()
