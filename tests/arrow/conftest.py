@@ -4,6 +4,7 @@ import os
 import random
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -153,8 +154,12 @@ def answers() -> Callable[[Any], Answers]:
     return ask
 
 
+@cache
 def _backends() -> list[str]:
-    """Return the names of all backends, of PostgreSQL's only if somebody has named a server."""
+    """Return the names of all backends, of PostgreSQL's only if somebody has named a server.
+
+    Once: to find them is to read what all installed packages say of themselves.
+    """
     wanted = os.environ.get("STATESTORES_REQUIRE_BACKENDS", "").split(",")
     has_server = "STATESTORES_POSTGRESQL_URL" in os.environ or "postgresql" in wanted
     return [name for name in backend_names() if has_server or name != "postgresql"]

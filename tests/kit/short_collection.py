@@ -33,7 +33,12 @@ class ShortCollection:
         return [each for each in collectors if not isinstance(each, DoctestModule)]
 
     def pytest_ignore_collect(self, collection_path: Path, config: pytest.Config) -> bool | None:
-        """Pass over directories and files that have nothing of what is asked for."""
+        """Pass over directories and files that have nothing of what is asked for.
+
+        And over modules without tests and without a prompt: two of three files.
+        """
+        if collection_path.suffix == ".py" and not _has_tests(collection_path):
+            return True
         if not self._passed_over or not collection_path.is_relative_to(config.rootpath):
             return None
         path = collection_path.relative_to(config.rootpath).as_posix()
@@ -44,6 +49,11 @@ class ShortCollection:
     def pytest_pycollect_makeitem(self, obj: object) -> list[pytest.Item] | None:
         """Make no items of what is for longer runs as a whole: that was one item of five."""
         return [] if self._without and _marks_of(obj) & self._without else None
+
+
+def _has_tests(file: Path) -> bool:
+    """Return whether *file* is collected, as a module of tests or for its doctests."""
+    return file.name.startswith("test_") or b">>>" in file.read_bytes()
 
 
 def _marks_of(obj: object) -> set[str]:
