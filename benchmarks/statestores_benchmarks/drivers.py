@@ -13,6 +13,7 @@ from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.key_value.store import EngineKeyValueStore
 from statestores.semantics.versioned.store import EngineVersionedStore
+from statestores.spi import StateStore
 from statestores_leveldb import LevelDBOptions
 from statestores_leveldb.binding import plyvel
 from statestores_rocksdb import RocksDBOptions
@@ -108,3 +109,11 @@ OPENED: dict[str, Callable[[str, Path], Any]] = {
     "session": _opener(ss.Session("bench", retention_ms=24 * 3_600_000)),
 }
 """Stores of each kind likewise; windows and sessions are kept for a day."""
+
+
+def content(store: StateStore) -> list[Any]:
+    """Return everything that is in *store*, for cases that must leave the same."""
+    return [
+        (list(changes.keys), list(changes.values), changes.times_ms and list(changes.times_ms))
+        for changes in store.committed_changes()
+    ]

@@ -3,7 +3,8 @@
 Ways are those of `ours`; the names are the same. A floor is what any design must do, and nothing
 besides: it leaves the rows that ours leaves, but for those that a commit has about itself, and its
 reads give what a caller asks for. So keys that lie before something else in a row's key are escaped
-(`escape`, written out, as ours has it), and a value that has a time comes with it.
+(`escape`, written out, as ours has it), and a value that has a time comes with it, as the named
+tuple of the contract.
 """
 
 from collections import deque
@@ -19,7 +20,7 @@ from statestores.semantics.every_kind.arguments import MAX_TIME_MS
 from statestores.semantics.retained.rows import SUFFIX_BYTES, pack_suffix_and_number
 from statestores.semantics.rows.escaped_keys import escape
 from statestores.semantics.rows.layout import DATA, HISTORY
-from statestores.spi.records import Changes
+from statestores.spi.records import Changes, TimestampedValue, VersionedRecord
 from statestores_benchmarks.cases import Outcome, Timed
 from statestores_benchmarks.kafka_stores.ours import (
     DAY_MS,
@@ -35,11 +36,15 @@ from statestores_benchmarks.kafka_stores.ours import (
     summed,
 )
 from statestores_benchmarks.kafka_stores.rows import BEGIN_MS, HOUR_MS, VERSIONS, Rows
+from statestores_benchmarks.version_floor import Versions, commit_versions
 from statestores_rocksdb.database import driver_options
 
 _STAMP_BYTES = 8
 
 _unpack_stamp = Struct(">q").unpack_from
+
+_new_tuple: Any = tuple.__new__
+"""Makes a named tuple in a third of the time that its class takes, as in ours."""
 
 
 def fetch(store: Any, rows: Rows) -> Timed:
@@ -84,8 +89,19 @@ def get(store: Any, rows: Rows) -> Timed:
 
 
 def get_value(store: Any, rows: Rows) -> Timed:
-    """The same of values with a time: pairs of both."""
-    return _pairs_of(store, [rows.keys[pick] for pick in rows.picks])
+    """The same of values with a time: named tuples of both."""
+    asked = [rows.keys[pick] for pick in rows.picks]
+    get = store._engine._get  # noqa: SLF001  # as above
+
+    def read() -> int:
+        found = 0
+        for key in asked:
+            row = get(DATA + key)
+            stamped = _new_tuple(TimestampedValue, (row[_STAMP_BYTES:], _unpack_stamp(row)[0]))
+            found += len(stamped.value)
+        return found
+
+    return summed(read)
 
 
 def scan(store: Any, rows: Rows) -> Timed:
@@ -151,43 +167,19 @@ def putting(
 def put_versions(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
     """Write the rows of versions by the driver's own batches: the latest, and the one before it.
 
-    The same rows as ours, in the order of their keys, which the driver takes fastest; only the two
-    that a commit has about itself are left out. What any design must do is done: a key that may
-    hold a zero byte is escaped, and of a key that was not put yet the driver is asked what is
-    stored, since a version that is there must be kept. From then on it is in a dictionary. Times
-    are packed once for all keys that have them.
+    They are in a dictionary first, by a line for each; then a commit is `commit_versions`.
     """
     given = dated(rows)
     with opened(VERSIONED, options, path) as store:
         get, write = store._engine._get, store._engine._write  # noqa: SLF001  # as above
 
         def work() -> Outcome:
-            latest: dict[bytes, tuple[int, bytes]] = {}
+            latest: Versions = {}
             for keys, values, at in given:
-                pending: dict[bytes, tuple[int, bytes]] = {}
+                pending: Versions = {}
                 for key, value in zip(keys, values, strict=True):
                     pending[key] = at, value
-                header, suffix, suffix_ms = at.to_bytes(_STAMP_BYTES), b"", -1
-                unknown = [key for key in pending if key not in latest]
-                for key, row in zip(unknown, get([DATA + key for key in unknown]), strict=True):
-                    if row is not None:
-                        latest[key] = int.from_bytes(row[:_STAMP_BYTES]), row[_STAMP_BYTES:]
-                rows_of: dict[bytes, bytes] = {}
-                superseded: dict[bytes, bytes] = {}
-                for key in sorted(pending):
-                    rows_of[DATA + key] = header + pending[key][1]
-                    if key in latest:
-                        before_ms, old = latest[key]
-                        if before_ms != suffix_ms:
-                            suffix_ms = before_ms
-                            suffix = (MAX_TIME_MS - before_ms).to_bytes(SUFFIX_BYTES)
-                        escaped = key.replace(b"\x00", b"\x00\xff")
-                        superseded[HISTORY + escaped + suffix] = header + old
-                latest.update(pending)
-                batch = WriteBatch(raw_mode=True)
-                deque(map(batch.put, rows_of, rows_of.values()), maxlen=0)
-                deque(map(batch.put, superseded, superseded.values()), maxlen=0)
-                write(batch)
+                commit_versions(get, write, latest, pending)
             return Outcome(answer=lambda: rows.count)
 
         yield work
@@ -282,20 +274,16 @@ def _pairs(changes: Changes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def latest(store: Any, rows: Rows) -> Timed:
-    """Read the latest versions of keys by the driver's own call: pairs of value and start."""
-    return _pairs_of(store, [rows.keys[pick] for pick in rows.few_picks])
-
-
-def _pairs_of(store: Any, asked: list[bytes]) -> Timed:
-    """Return the round that reads values of *asked* keys with the time in front of each."""
+    """Read the latest versions of keys by the driver's own call, with their starts."""
+    asked = [rows.keys[pick] for pick in rows.few_picks]
     get = store._engine._get  # noqa: SLF001  # as above
 
     def read() -> int:
         found = 0
         for key in asked:
             row = get(DATA + key)
-            pair = row[_STAMP_BYTES:], _unpack_stamp(row)[0]
-            found += len(pair[0])
+            version = _new_tuple(VersionedRecord, (row[_STAMP_BYTES:], _unpack_stamp(row)[0], None))
+            found += len(version.value)
         return found
 
     return summed(read)
@@ -317,8 +305,7 @@ def as_of(store: Any, rows: Rows) -> Timed:
         for key, at in asked:
             start, value = latest[key]
             if start <= at:
-                version = value, start, None
-                found += len(version[0])
+                found += len(_new_tuple(VersionedRecord, (value, start, None)).value)
                 continue
             escaped = key.replace(b"\x00", b"\x00\xff")
             cursor.seek(HISTORY + escaped + (MAX_TIME_MS - at).to_bytes(SUFFIX_BYTES))
@@ -327,7 +314,7 @@ def as_of(store: Any, rows: Rows) -> Timed:
                 row = cursor.value()
                 start = MAX_TIME_MS - int.from_bytes(row_key[-_STAMP_BYTES:])
                 ended = row[_STAMP_BYTES:], start, _unpack_stamp(row)[0]
-                found += len(ended[0])
+                found += len(_new_tuple(VersionedRecord, ended).value)
         return found
 
     return summed(read)

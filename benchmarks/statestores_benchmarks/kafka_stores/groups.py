@@ -51,7 +51,8 @@ class Work(NamedTuple):
 
     is_retired: bool = False
     """Whether the floor alone takes more than `target`. Then `FLOOR_FACTOR` of its time is asked
-    for instead (docs/decisions/0130-many-windows-are-fetched-in-one-call.md)."""
+    for instead (docs/decisions/0130-many-windows-are-fetched-in-one-call.md,
+    0210-what-a-put-of-many-versions-cannot-leave-out.md)."""
 
     columns: Way | None = None
     """How ours does it with columns, if it has a call for that."""
@@ -83,6 +84,7 @@ WORKS: Sequence[Work] = [
         ours.reading(ours.KEY_VALUE, ours.plain, ours.many, ours.get),
         0.95,
         ours.reading(ours.KEY_VALUE, ours.plain, ours.many, driver.get),
+        is_retired=True,
         columns=ours.reading(ours.KEY_VALUE, ours.plain, ours.many, ours.get_many),
         reads="reads",
     ),

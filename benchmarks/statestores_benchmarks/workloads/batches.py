@@ -2,16 +2,25 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from statestores.spi import StateStore
-from statestores_benchmarks.cases import Case, Group, Outcome, Scale, Target, Timed
+from statestores_benchmarks.cases import (
+    FLOOR_FACTOR,
+    Case,
+    Group,
+    Outcome,
+    Scale,
+    Target,
+    Timed,
+)
 from statestores_benchmarks.data import COMMIT_ROWS, VALUE, distinct_keys, zipf_keys
-from statestores_benchmarks.drivers import OPENED, open_typed
+from statestores_benchmarks.drivers import OPENED, content, open_typed
+from statestores_benchmarks.version_floor import put_versions
 
 _UPDATE_ROWS = 10_000
 _ZIPF_KEYS = 50_000
@@ -23,6 +32,14 @@ _MANY = "add_many of lists"
 _COLUMNS = "add_many of Arrow columns"
 _SINGLE = "one by one"
 _PUT_MANY = "put_many of 1,000"
+_FLOOR = "the floor, by the driver's calls"
+
+_AT_FLOOR = "rocksdb", "versioned"
+"""Whose floor takes more than the target: `FLOOR_FACTOR` of the floor is asked for instead
+(docs/decisions/0210-what-a-put-of-many-versions-cannot-leave-out.md)."""
+
+_LEAST_ROUNDS = 9
+"""What is reached lies nearer to the targets than medians of three rounds to each other."""
 
 Columns = Sequence[list[Any]]
 
@@ -120,21 +137,30 @@ def _added(
 
 
 def _put_group(backend: str, kind: str, columns: Columns) -> Group:
+    cases = [
+        Case(_SINGLE, partial(_put_each, backend, kind, columns)),
+        Case(_PUT_MANY, partial(_put_many, backend, kind, columns)),
+    ]
+    row = f"{kind} put_many of 1,000 with commit against"
+    targets = [Target(case=_PUT_MANY, at_most=0.75, row=f"{row} single puts, {backend}")]
+    if (backend, kind) == _AT_FLOOR:
+        cases.append(Case(_FLOOR, partial(put_versions, columns)))
+        targets = [
+            replace(targets[0], floor=_FLOOR, unasked="retired"),
+            Target(
+                case=_PUT_MANY,
+                at_most=FLOOR_FACTOR,
+                base=_FLOOR,
+                row=f"{row} the floor, {backend}",
+            ),
+        ]
     return Group(
         name=f"{backend}-{kind}-put-many",
         title=f"{backend}: {kind}, put {len(columns[0]):,} rows, commit every 1,000",
         operations=len(columns[0]),
-        cases=[
-            Case(_SINGLE, partial(_put_each, backend, kind, columns)),
-            Case(_PUT_MANY, partial(_put_many, backend, kind, columns)),
-        ],
-        targets=[
-            Target(
-                case=_PUT_MANY,
-                at_most=0.75,
-                row=f"{kind} put_many of 1,000 with commit against single puts, {backend}",
-            )
-        ],
+        cases=cases,
+        targets=targets,
+        least_rounds=_LEAST_ROUNDS,
     )
 
 
@@ -150,7 +176,7 @@ def _put_each(backend: str, kind: str, columns: Columns, path: Path) -> Iterator
                 if number % COMMIT_ROWS == 0:
                     store.commit({})
             store.commit({})
-            return Outcome(answer=lambda: _content(store))
+            return Outcome(answer=lambda: content(store))
 
         yield timed
 
@@ -168,14 +194,6 @@ def _put_many(backend: str, kind: str, columns: Columns, path: Path) -> Iterator
                 store.put_many(*batch)
                 store.commit({})
             store.commit({})
-            return Outcome(answer=lambda: _content(store))
+            return Outcome(answer=lambda: content(store))
 
         yield timed
-
-
-def _content(store: StateStore) -> list[Any]:
-    """Return everything that is in *store*."""
-    return [
-        (list(changes.keys), list(changes.values), changes.times_ms and list(changes.times_ms))
-        for changes in store.committed_changes()
-    ]

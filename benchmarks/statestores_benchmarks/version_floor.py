@@ -1,0 +1,103 @@
+"""The floor of putting versions: what any design must do, by the driver's own calls.
+
+Of each key the stored latest version is looked up: from those that were put, and else by the
+driver. The row of the new one and that of the one that it supersedes are made, in the order of
+their keys, which the driver takes fastest, given to a batch, and written; and the new versions are
+remembered. A key that lies before a time is escaped. Nothing is checked or counted, and the rows
+that a commit has about itself are left out.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import compress, repeat
+from operator import add
+from pathlib import Path
+from struct import Struct
+from typing import Any
+
+from rocksdict import WriteBatch
+
+from statestores.semantics.every_kind.arguments import MAX_TIME_MS
+from statestores.semantics.rows.layout import DATA, HISTORY
+from statestores.semantics.versioned.rows import SUFFIX_BYTES
+from statestores_benchmarks.cases import Outcome, Timed
+from statestores_benchmarks.data import COMMIT_ROWS
+from statestores_benchmarks.drivers import OPENED, content
+
+Versions = dict[bytes, tuple[int, bytes]]
+"""When the latest version of a key starts, and its value."""
+
+_HEADER = Struct(">Q")
+
+
+@contextmanager
+def put_versions(columns: Sequence[list[Any]], path: Path) -> Iterator[Timed]:
+    """Put columns of keys, values and times, in which the times of each key ascend.
+
+    Batches have as many rows as commits do, but each key once, as the rows of a commit have.
+    """
+    keys, values, times = columns
+    step = min(COMMIT_ROWS, len(set(keys)))
+    batches = [
+        [column[start : start + step] for column in (keys, values, times)]
+        for start in range(0, len(keys), step)
+    ]
+    with OPENED["versioned"]("rocksdb", path) as store:
+        get, write = store._engine._get, store._engine._write  # noqa: SLF001  # the driver's
+
+        def timed() -> Outcome:
+            latest: Versions = {}
+            for some, put, at in batches:
+                versions = zip(at, put, strict=True)
+                commit_versions(get, write, latest, dict(zip(some, versions, strict=True)))
+            return Outcome(answer=lambda: content(store))
+
+        yield timed
+
+
+def commit_versions(
+    get: Callable[[Any], Any], write: Callable[[Any], None], latest: Versions, pending: Versions
+) -> None:
+    """Write the rows of *pending* versions, and have them among the *latest*.
+
+    Each of them is above the latest one of its key.
+    """
+    keys = sorted(pending)
+    stored: list[Any] = list(map(latest.get, keys))
+    if None in stored:
+        places = [place for place, version in enumerate(stored) if version is None]
+        rows = get([DATA + keys[place] for place in places])
+        for place, row in zip(places, rows, strict=True):
+            if row is not None:
+                stored[place] = _HEADER.unpack_from(row)[0], row[_HEADER.size :]
+    starts, values = _parted(map(pending.__getitem__, keys))
+    batch = WriteBatch(raw_mode=True)
+    deque(map(batch.put, map(DATA.__add__, keys), _behind(starts, values)), maxlen=0)
+    if None in stored:
+        keys, starts = list(compress(keys, stored)), list(compress(starts, stored))
+        stored = list(filter(None, stored))
+    began, superseded = _parted(stored)
+    if b"\x00" in b"".join(keys):
+        keys = [key.replace(b"\x00", b"\x00\xff") for key in keys]
+    if len(set(began)) == 1:
+        suffixes: Iterable[bytes] = repeat((MAX_TIME_MS - began[0]).to_bytes(SUFFIX_BYTES))
+    else:
+        suffixes = ((MAX_TIME_MS - start).to_bytes(SUFFIX_BYTES) for start in began)
+    names = map(b"".join, zip(repeat(HISTORY), keys, suffixes))
+    deque(map(batch.put, names, _behind(starts, superseded)), maxlen=0)
+    write(batch)
+    latest.update(pending)
+
+
+def _parted(versions: Iterable[tuple[int, bytes]]) -> tuple[list[int], list[bytes]]:
+    """Return starts and values of *versions*."""
+    pairs = list(versions)
+    return [start for start, _ in pairs], [value for _, value in pairs]
+
+
+def _behind(times_ms: list[int], values: list[bytes]) -> Iterable[bytes]:
+    """Return *values*, each behind its time."""
+    if len(set(times_ms)) == 1:
+        return map(_HEADER.pack(times_ms[0]).__add__, values)
+    return map(add, map(_HEADER.pack, times_ms), values)
