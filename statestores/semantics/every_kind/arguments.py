@@ -20,6 +20,8 @@ from statestores.spi.values import as_list
 MAX_TIME_MS = (1 << 63) - 1
 """Times are int64 milliseconds since the epoch, from 0."""
 
+_VALUE_TYPES = frozenset({bytes, type(None)})
+
 
 def check_key(key: object) -> None:
     """Accept ``bytes``.
@@ -65,7 +67,7 @@ def check_values(values: list[Any]) -> None:
     Raises:
         InvalidTypeError: A value is of another type.
     """
-    if not set(map(type, values)) <= {bytes, type(None)}:
+    if not _VALUE_TYPES.issuperset(map(type, values)):
         for value in values:
             check_value(value)
 
@@ -284,7 +286,7 @@ def check_lengths(**columns: list[Any]) -> None:
     Raises:
         InvalidArgumentError: They differ.
     """
-    if len({len(column) for column in columns.values()}) > 1:
+    if len(set(map(len, columns.values()))) > 1:
         lengths = ", ".join(f"{len(column)} {name}" for name, column in columns.items())
         raise InvalidArgumentError(f"columns must have equal length, got {lengths}")
 

@@ -47,6 +47,10 @@ from statestores.spi.specification import StoreSpecification
 K = TypeVar("K")
 V = TypeVar("V")
 
+FEW_ROWS = 4
+"""Up to so many rows of one call are read or put by single calls, where these take less
+(docs/decisions/0210-what-a-put-of-many-versions-cannot-leave-out.md)."""
+
 
 class EngineStore(TruncatingStore[K, V]):
     """What every kind of store over an engine has in common."""

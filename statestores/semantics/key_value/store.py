@@ -19,7 +19,7 @@ from statestores.semantics.every_kind.arguments import (
     refuse_absent,
     refuse_put,
 )
-from statestores.semantics.every_kind.engine_store import EngineStore
+from statestores.semantics.every_kind.engine_store import FEW_ROWS, EngineStore
 from statestores.semantics.every_kind.key_ranges import KeyRanges
 from statestores.semantics.every_kind.sorted_rows import SortedRows
 from statestores.semantics.key_value.committed_rows import CommittedRows
@@ -124,6 +124,8 @@ class EngineKeyValueStore(KeyRanges[bytes], EngineStore[bytes, bytes], KeyValueS
     def get_many(self, keys: Values[bytes]) -> list[bytes | None]:
         self.check_open()
         key_list = as_list("keys", keys)
+        if len(key_list) <= FEW_ROWS:
+            return list(map(self.get, key_list))
         check_keys(key_list)
         pending, cached = self._rows, self._cached
         missing = [DATA + key for key in key_list if key not in pending and key not in cached]

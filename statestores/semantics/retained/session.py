@@ -17,6 +17,7 @@ from statestores.semantics.every_kind.arguments import (
     check_values,
     isolation_of,
 )
+from statestores.semantics.every_kind.engine_store import FEW_ROWS
 from statestores.semantics.retained.checked_changes import times_of
 from statestores.semantics.retained.reads import (
     CommittedRetained,
@@ -239,6 +240,8 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         check_keys(key_list)
         check_values(value_list)
         bounds = check_sessions(starts, ends)
+        if len(key_list) <= FEW_ROWS:
+            return sum(map(self.put, key_list, starts, ends, value_list))
         self._cache.drop(key_list)
         if bounds is None or not self._are_accepted(bounds):
             return sum(map(self._put_checked, key_list, starts, ends, value_list))

@@ -7,7 +7,7 @@ range, and it is asked for all of them.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterable
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from statestores.semantics.every_kind.arguments import (
     MAX_TIME_MS,
@@ -15,6 +15,7 @@ from statestores.semantics.every_kind.arguments import (
     check_reverse,
     check_time,
 )
+from statestores.semantics.every_kind.engine_store import FEW_ROWS
 from statestores.semantics.retained.named_starts import NOT_KEPT
 from statestores.semantics.retained.owner_reads import ABSENT
 from statestores.semantics.retained.reads import new_record
@@ -35,6 +36,7 @@ _TIME_AT = -8
 class OwnerWindowReads(EngineRetainedStore, WindowReads):
     """The reads of a window store by its owner."""
 
+    _few_fetched: ClassVar[int] = FEW_ROWS
     _has_number: bool
     _by_start: RowsByStart
     _committed: dict[int, dict[bytes, bytes | None]]

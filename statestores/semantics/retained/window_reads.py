@@ -1,7 +1,7 @@
 """The reads of a window store, once for its owner and for facades."""
 
 from collections.abc import Generator, Iterable, Iterator
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from statestores.semantics.every_kind.arguments import (
     MAX_TIME_MS,
@@ -33,6 +33,9 @@ class WindowReads(RetainedReads, ReadOnlyWindowStore[bytes, bytes]):
     """The reads of a window store, for the owner and for facades alike."""
 
     _window_size_ms: int
+    _few_fetched: ClassVar[int] = 0
+    """Up to so many windows of one call are fetched one by one. A facade finds those of one commit,
+    and has a snapshot for all of them."""
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         if type(key) is not bytes:
@@ -51,12 +54,12 @@ class WindowReads(RetainedReads, ReadOnlyWindowStore[bytes, bytes]):
             check_time("starts_ms", starts_ms)
         starts = one_for_each("starts_ms", starts_ms, len(key_list))
         check_times("starts_ms", starts)
-        if self._rows.has_number:
+        if self._rows.has_number or len(key_list) <= self._few_fetched:
             return self._fetch_each(key_list, starts)
         return self._visible_values(key_list, self._rows.data_keys(key_list, starts), starts)
 
     def _fetch_each(self, keys: list[bytes], starts_ms: list[int]) -> list[bytes | None]:
-        """Return `fetch` of each: of retained duplicates, the last one is to be found."""
+        """Return `fetch` of each: of few, or of retained duplicates, whose last one is found."""
         self._owner.check_open()
         return list(map(self.fetch, keys, starts_ms))
 

@@ -26,6 +26,7 @@ from statestores.semantics.every_kind.arguments import (
     keys_and_times,
     refuse_put,
 )
+from statestores.semantics.every_kind.engine_store import FEW_ROWS
 from statestores.semantics.rows.content_chunks import frozen_content
 from statestores.semantics.rows.layout import DATA
 from statestores.semantics.rows.progress import NO_STREAM_TIME, read_progress
@@ -150,6 +151,9 @@ class EngineVersionedStore(VersionedReads, VacuumedCommits, VersionedStore[bytes
         key_list, value_list = as_list("keys", keys), as_list("values", values)
         times = as_list("timestamps_ms", timestamps_ms)
         self._check_columns(key_list, value_list, times)
+        if len(times) <= FEW_ROWS and self._put_step:
+            rows = zip(key_list, value_list, times, strict=True)
+            return sum([self.put(*row).accepted for row in rows])
         reached_ms = max(times, default=NO_STREAM_TIME)
         if times and min(times) < max(self._stream_time, reached_ms) - self._retention_ms:
             # Some may be too late: stream time at each put is the highest time before it.
@@ -248,8 +252,12 @@ class EngineVersionedStore(VersionedReads, VacuumedCommits, VersionedStore[bytes
     def get_many(
         self, keys: Values[bytes], as_of_ms: int | Values[int] | None = None
     ) -> list[VersionedRecord[bytes] | None]:
+        self.check_open()
+        key_list, times = keys_and_times(keys, as_of_ms)
+        if len(key_list) <= FEW_ROWS:
+            return list(map(self.get, key_list, times))
         with self.view() as view:
-            return view.get_many(*keys_and_times(keys, as_of_ms))
+            return view.get_many(key_list, times)
 
     def history(
         self,
