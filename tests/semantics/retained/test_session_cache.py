@@ -12,6 +12,7 @@ import pytest
 from statestores.errors import StateStoreError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
+from statestores.semantics.every_kind.engine_store import FEW_ROWS
 from statestores.semantics.retained.session_cache import MOST_SESSIONS, SessionCache
 from statestores.spi import Changes, Durability, Session
 from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, KeptOpen, Moment
@@ -35,14 +36,28 @@ def _fail_and_take_back(store: Any) -> None:
     store.rollback()
 
 
+LEAST = FEW_ROWS + 1
+"""So many sessions of one call are put as columns; fewer as single ones."""
+
+NEW = [b"new"] * (LEAST - 1)
+
 CHANGES: dict[str, Callable[[Any], object]] = {
     "a put": lambda store: store.put(b"a", 95, 115, b"new"),
     "a put of the same session": lambda store: store.put(b"a", 90, 110, b"new"),
     "a removal": lambda store: store.remove(b"a", 90, 110),
     "a late put": lambda store: store.put(b"a", 10, 15, b"new"),
     "a put that leaps": lambda store: store.put(b"b", 1_100, 1_100, b"new"),
-    "columns": lambda store: store.put_many([b"a"] * 2, [90, 95], [110, 115], [None, b"new"]),
+    "columns": lambda store: store.put_many(
+        [b"a"] * LEAST, [90, *[95] * (LEAST - 1)], [110, *[115] * (LEAST - 1)], [None, *NEW]
+    ),
     "late columns": lambda store: store.put_many(
+        [b"b", *[b"a"] * (LEAST - 1)],
+        [1_105, *[90] * (LEAST - 1)],
+        [1_105, *[110] * (LEAST - 1)],
+        [b"x"] * LEAST,
+    ),
+    "few of a call": lambda store: store.put_many([b"a"] * 2, [90, 95], [110, 115], [None, b"new"]),
+    "few and late": lambda store: store.put_many(
         [b"b", b"a"], [1_105, 90], [1_105, 110], [b"x"] * 2
     ),
     "a replay": lambda store: store.replay(Changes([b"a"], [None], [90], end_times_ms=[110])),
