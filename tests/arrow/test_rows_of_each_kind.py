@@ -200,7 +200,7 @@ def check_bounds(specification: Any, encoded: SortedRows, *, is_empty: bool) -> 
         assert encoded.lowest_ms == lowest
 
 
-@pytest.mark.parametrize("name", KINDS | EXPIRING)
+@for_each("name", KINDS | EXPIRING)
 @pytest.mark.spec("COM-1", "COM-40")
 def test_encoded_changes_are_the_rows_of_changes_that_are_put(name: str) -> None:
     """Over whatever the store has, deletions and late versions among them; and what they say.

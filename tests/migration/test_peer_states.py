@@ -34,6 +34,7 @@ from statestores.migration import (
 from statestores.migration.peers.faust import _with_window
 from statestores.registry import load_backend
 from statestores.spi.kinds import KEY_VALUE
+from statestores_conformance.many_cases import for_each
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SUM = "sums.sum.stateful_flat_map.stateful.stateful_batch"
@@ -225,7 +226,7 @@ def test_windowed_tables_of_faust_can_stay_as_they_lie(peers: Path, root: Path) 
         assert logged.store.get(["b|ob", [10.0, 19.9]]) == 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "split"),
     [
         (b'["a",[10.0,19.9]]', (b'"a"', 10_000, 20_000)),
@@ -236,7 +237,6 @@ def test_windowed_tables_of_faust_can_stay_as_they_lie(peers: Path, root: Path) 
         *((each, None) for each in (b'["a",[1,2,3]]', b'["a","b",[1,2]]', b'{"a",[1,2]]')),
         *((each, None) for each in (b'["a",[1,2]]x', b"[" * 9_999)),
     ],
-    ids=lambda each: str(each)[:20],
 )
 def test_a_key_is_taken_apart_where_it_has_a_window(
     key: bytes, split: tuple[bytes, int, int] | None

@@ -1,9 +1,8 @@
 """What is remembered of rows that expire, step by step: each key once, and every byte counted."""
 
 from collections import Counter
+from itertools import product
 from random import Random
-
-import pytest
 
 from statestores.semantics.expiry.due_rows import (
     BUCKETS,
@@ -116,8 +115,7 @@ class Life:
             assert all(key in due for key in self.times)
 
 
-@pytest.mark.parametrize("capacity", [0, 10 * ROW_BYTES, 40 * ROW_BYTES + 1, PLENTY])
-@pytest.mark.parametrize("seed", range(3))
+@for_each(("seed", "capacity"), product(range(3), [0, 10 * ROW_BYTES, 40 * ROW_BYTES + 1, PLENTY]))
 def test_each_key_is_in_one_bucket_and_all_of_them_in_their_memory(
     seed: int, capacity: int
 ) -> None:

@@ -6,7 +6,7 @@ it made columns of. Both ways remain, so each is held against single calls here.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import count
+from itertools import count, product
 from random import Random
 from typing import Any
 
@@ -17,6 +17,7 @@ from statestores.errors import InvalidTypeError, StoreClosedError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.every_kind.engine_store import FEW_ROWS
+from statestores_conformance.many_cases import for_each
 
 KINDS: dict[str, Any] = {
     "key-value": ss.KeyValue("rows"),
@@ -34,8 +35,6 @@ KEYS = [b"\x00a", b"b\x00", b"c", b"", b"dd"]
 
 Row = tuple[bytes, bytes | None, int]
 """A key, a value and a time; the others follow from it."""
-
-for_each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 @contextmanager
@@ -122,7 +121,7 @@ def counts(store: Any) -> dict[str, float]:
 COUNTED = ("put-total", "dropped-records-total", "reads-below-horizon-total")
 
 
-@for_each_kind
+@for_each("kind", KINDS)
 @pytest.mark.spec("KVS-6", "KVS-15", "VRS-18", "VRS-23", "WIN-7", "WIN-24", "SES-6", "SES-23")
 def test_many_are_what_single_ones_are(kind: str) -> None:
     """The same rows wait and are stored, are found, are counted and refused."""
@@ -155,8 +154,7 @@ def test_many_are_what_single_ones_are(kind: str) -> None:
     assert found > LIVES
 
 
-@for_each_kind
-@pytest.mark.parametrize("size", SIZES[1:])
+@for_each(("kind", "size"), product(KINDS, SIZES[1:]))
 @pytest.mark.spec("KVS-3", "VRS-19")
 def test_a_malformed_row_leaves_nothing(kind: str, size: int) -> None:
     """Whichever it is, the last one too, and whatever is wrong with it."""
@@ -177,8 +175,7 @@ def test_a_malformed_row_leaves_nothing(kind: str, size: int) -> None:
             assert sum(counts(store).values()) == 0
 
 
-@for_each_kind
-@pytest.mark.parametrize("size", [0, 1, FEW_ROWS + 1])
+@for_each(("kind", "size"), product(KINDS, [0, 1, FEW_ROWS + 1]))
 @pytest.mark.spec("COM-15")
 def test_a_closed_store_refuses_any_number(kind: str, size: int) -> None:
     """None at all as well."""
@@ -193,7 +190,7 @@ def test_a_closed_store_refuses_any_number(kind: str, size: int) -> None:
         put_many(kind, store, rows)
 
 
-@pytest.mark.parametrize("replayed", SIZES)
+@for_each("replayed", SIZES)
 @pytest.mark.spec("MET-6")
 def test_what_is_replayed_counts_as_no_put(replayed: int) -> None:
     """A changelog of few versions is put as columns are, though it is short."""
