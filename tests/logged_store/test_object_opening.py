@@ -119,6 +119,8 @@ def test_what_was_read_for_a_restore_is_not_kept(monkeypatch: pytest.MonkeyPatch
         raise StorageError("far enough")
 
     class Log:
+        overtaken_to = end_as_known = 0
+
         def forget_read(self) -> None:
             steps.append("forgotten")
 

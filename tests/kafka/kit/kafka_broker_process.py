@@ -93,9 +93,11 @@ class SharedBroker(BrokerProcess):
                 joined.callback(os.close, os.open(place / "requests", os.O_WRONLY))
             else:
                 self._begin(joined)
-                addresses.write_text(self._line(), "utf-8")
+                addresses.write_text(f"{self.directory}\n{self._line()}", "utf-8")
             fcntl.flock(users, fcntl.LOCK_SH)
-            self._take(addresses.read_text("utf-8"))
+            directory, line = addresses.read_text("utf-8").splitlines()
+            self.directory = Path(directory)
+            self._take(line)
             self._joined = joined.pop_all()
 
     def _begin(self, joined: ExitStack) -> None:
