@@ -147,16 +147,17 @@ _SLOW = (
 )
 """What the identifiers of tests have that take seconds, or share a class with such."""
 
-_FIRST = (
-    _KAFKA,
-    "tests/packaging/test_third_party_backend.py",
-    "tests/conformance/test_runner.py",
-    "tests/spark/topology/",
-    "tests/examples/test_nycflights.py",
-    "tests/spark/objects/",
-)
+_FIRST = (_KAFKA, "tests/spark/topology/", "tests/spark/objects/")
 """Where those of the long ones are that one worker has to run one after the other and that wait for
 other processes most of their time: the other workers have the processors meanwhile."""
+
+_WAITING = (
+    "tests/packaging/test_third_party_backend.py",
+    "tests/conformance/test_runner.py",
+    "tests/examples/test_nycflights.py",
+)
+"""Files that wait for other processes most of their time, too. Beside those of Kafka the processors
+would be idle, so they come later, while much is left that does not wait."""
 
 _EXAMPLES = 100 if IS_LONG else 25
 """Of each random test: a quarter of Hypothesis's own number, since CI draws the same ones in every
@@ -295,7 +296,9 @@ def _turn_of(identifier: str) -> int:
     """Return when the test *identifier* is begun: low numbers first."""
     if identifier.startswith(_FIRST):
         return next(at for at, scope in enumerate(_FIRST) if identifier.startswith(scope))
-    return len(_FIRST) + (not any(word in identifier for word in _SLOW))
+    if identifier.startswith(_WAITING):
+        return len(_FIRST) + 1
+    return len(_FIRST) + (0 if any(word in identifier for word in _SLOW) else 2)
 
 
 def _marker_of(identifier: str) -> str:
