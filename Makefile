@@ -177,6 +177,10 @@ bench-kafka: $(BENCH_STAMP) ## Measure beside Kafka Streams' own stores, in Java
 bench-objects: $(STAMP) ## Measure a state root on an S3 server (10 minutes)
 	$(BIN)/python -m statestores_benchmarks.spark.object_store $(BENCH_ARGS)
 
+.PHONY: bench-fill
+bench-fill: $(BENCH_STAMP) ## Measure a store's first 20 million rows beside Parquet (5 minutes)
+	$(BENCH_BIN)/python -m statestores_benchmarks.spark.bootstrap $(BENCH_ARGS)
+
 .PHONY: bench-scale
 bench-scale: $(BENCH_STAMP) ## Measure single stores of ROWS rows, end to end (a minute a million)
 	$(BENCH_BIN)/python -m statestores_benchmarks.large_store $(ROWS)
