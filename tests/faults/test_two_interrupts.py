@@ -7,6 +7,7 @@ content beside the offset of the commit before.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +25,20 @@ from statestores_memory import MemoryEngine
 INPUT = ss.TopicPartition("input", 0)
 
 
-@pytest.fixture
-def interrupt() -> Iterator[Callable[[], None]]:
-    """What interrupts whoever calls it, and what handles that."""
+@contextmanager
+def interrupted_at(failpoint: str) -> Iterator[None]:
+    """Interrupt the block at *failpoint*, and what handles that."""
     with two_interrupts() as send:
-        yield send
-        disarm()
+        arm(failpoint, send)
+        try:
+            with pytest.raises(Interrupted):
+                yield
+        finally:
+            disarm()
 
 
 @pytest.mark.spec("COM-43")
-def test_a_commit_that_the_engine_has_is_known(interrupt: Callable[[], None]) -> None:
+def test_a_commit_that_the_engine_has_is_known() -> None:
     """Also after another put, whoever is asked first."""
     asked: list[tuple[Callable[[Any], object], bool]] = [
         (lambda store: store.committed_offset(INPUT), False),
@@ -44,10 +49,8 @@ def test_a_commit_that_the_engine_has_is_known(interrupt: Callable[[], None]) ->
             store.put(b"k", b"old")
             store.commit({INPUT: 1})
             store.put(b"k", b"new")
-            arm("commit.apply.after", interrupt)
-            with pytest.raises(Interrupted):
+            with interrupted_at("commit.apply.after"):
                 store.commit({INPUT: 2})
-            disarm()
             ask(store)
 
             with pytest.raises(CommitConflictError, match="has what a commit that failed"):
@@ -57,9 +60,7 @@ def test_a_commit_that_the_engine_has_is_known(interrupt: Callable[[], None]) ->
 
 
 @pytest.mark.spec("COM-42", "LGS-12")
-def test_a_truncation_that_the_changelog_has_counts(
-    tmp_path: Path, interrupt: Callable[[], None]
-) -> None:
+def test_a_truncation_that_the_changelog_has_counts(tmp_path: Path) -> None:
     """The store went on with what its changelog had dropped: a restore had less than the engine."""
     root = ss.StateRoot.create(tmp_path / "state")
     root.add_store(ss.KeyValue("s"), partitions=1)
@@ -67,10 +68,8 @@ def test_a_truncation_that_the_changelog_has_counts(
         store: Any = logged.store
         store.put(b"old", b"v")
         logged.commit()
-        arm("logged.appended", interrupt)
-        with pytest.raises(Interrupted):
+        with interrupted_at("logged.appended"):
             store.truncate()
-        disarm()
         store.rollback()
         store.put(b"new", b"v")
         logged.commit()
@@ -85,19 +84,15 @@ def test_a_truncation_that_the_changelog_has_counts(
 
 
 @pytest.mark.spec("LOG-15")
-def test_a_frame_that_readers_see_is_not_overwritten(
-    tmp_path: Path, interrupt: Callable[[], None]
-) -> None:
+def test_a_frame_that_readers_see_is_not_overwritten(tmp_path: Path) -> None:
     """Nothing had cut it off: the next append wrote another one at its offset, in its place."""
     root = ss.StateRoot.create(tmp_path / "state")
     root.add_store(ss.KeyValue("s"), partitions=1)
     with ss.open_logged_store(root, "s", 0, backend="memory") as logged:
         store: Any = logged.store
         store.put(b"k", b"seen")
-        arm("changelog.append.written", interrupt)
-        with pytest.raises(Interrupted):
+        with interrupted_at("changelog.append.written"):
             logged.commit()
-        disarm()
         with ChangelogReader.open(root.partition("s", 0).changelog) as log:
             seen = [frame.batch.column("value").to_pylist() for frame in log.read()]
         store.put(b"k", b"other")
