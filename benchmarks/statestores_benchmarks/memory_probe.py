@@ -14,14 +14,24 @@ from statestores_benchmarks.data import COMMIT_ROWS, SEED
 
 VALUE_BYTES = 500
 
-_STATUS = Path("/proc/self/status")
 _KIB = 1024
+
+
+def memory_of(process: int | str, field: str) -> int:
+    """Return the *field* of what the kernel says of the memory of a *process*, in bytes.
+
+    Raises:
+        FileNotFoundError, ProcessLookupError: There is no such process, or it has ended.
+    """
+    for line in Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) * _KIB
+    raise ProcessLookupError(f"the process {process} has no {field}")
 
 
 def anonymous_bytes() -> int:
     """Return the memory of this process that is not backed by a file."""
-    lines = _STATUS.read_text(encoding="utf-8").splitlines()
-    return next(int(line.split()[1]) * _KIB for line in lines if line.startswith("RssAnon"))
+    return memory_of("self", "RssAnon")
 
 
 def grown_by(directory: Path, backend: str, budget_bytes: int, stores: int, rows: int) -> int:

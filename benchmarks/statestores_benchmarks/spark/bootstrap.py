@@ -18,6 +18,7 @@ import psutil
 import typer
 from rich.console import Console
 
+from statestores_benchmarks.memory_probe import memory_of
 from statestores_benchmarks.spark.comparison import (
     Comparison,
     measured,
@@ -81,7 +82,7 @@ def _peaks() -> Iterator[dict[int, int]]:
                 # It may end between the questions.
                 with suppress(psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
                     if "python" in each.name():
-                        peaks[each.pid] = _peak(each.pid)
+                        peaks[each.pid] = memory_of(each.pid, "VmHWM") >> 20
 
     watching = threading.Thread(target=watch, name="peaks")
     watching.start()
@@ -90,12 +91,6 @@ def _peaks() -> Iterator[dict[int, int]]:
     finally:
         ended.set()
         watching.join()
-
-
-def _peak(pid: int) -> int:
-    """Return the most memory that a process has had, in MiB; 0 of one that has just ended."""
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-    return next((int(line.split()[1]) >> 10 for line in lines if line.startswith("VmHWM")), 0)
 
 
 if __name__ == "__main__":
