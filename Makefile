@@ -12,9 +12,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SPARK_CLASSES := $(VENV)/spark-classes.jsa
-COMPILED := $(VENV)/.tests-compiled
-# Tests wait for the disk and for processes part of the time: two for each of two cores. Each worker
-# reads all tests, which takes seconds; the first one has a Spark session (see tests/conftest.py).
+# Tests wait for the disk and for processes part of the time: two for each of two cores. They are
+# forked from what has collected them; the first one has a Spark session (see tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 4
 # Where the files of tests lie: in memory if there is plenty, else tests wait for the disk a quarter
@@ -57,12 +56,6 @@ $(SPARK_CLASSES): $(STAMP) tools/archive_spark_classes.py
 	@$(BIN)/python tools/archive_spark_classes.py $@
 	@touch $@
 
-# In a fresh clone each worker would compile all modules, and rewrite their assertions, by itself.
-# What cannot be collected the run of the tests reports.
-$(COMPILED): $(STAMP)
-	@$(PYTEST) --collect-only -q > /dev/null 2>&1 || true
-	@touch $@
-
 .PHONY: demo
 demo: $(STAMP) ## Run the main job on real data (DEMO_ARGS="--backend sqlite")
 	@$(BIN)/python examples/nycflights $(DEMO_ARGS)
@@ -79,7 +72,7 @@ test: $(STAMP) ## Lint, types, layers and tests: what CI runs
 define run_tests
 directory=$$(mktemp -d -p $(TEST_TMP) ss.XXXXXX); trap 'rm -rf "$$directory"' EXIT; \
 chmod a+x "$$directory"; \
-TMPDIR=$$directory $(PYTEST) -n $(WORKERS) --dist loadscope --no-loadscope-reorder $(1)
+TMPDIR=$$directory STATESTORES_TEST_WORKERS=$(WORKERS) $(PYTEST) $(1)
 endef
 
 .PHONY: test-quick
@@ -114,9 +107,8 @@ mypy: $(STAMP)
 layers: $(STAMP)
 	$(BIN)/lint-imports --no-logo
 
-# What is made first is made at the same time; the unit tests need neither.
-pytest: $(STAMP)
-	@$(MAKE) --silent --no-print-directory -j 2 $(SPARK_CLASSES) $(COMPILED)
+# The unit tests do not need Spark's classes.
+pytest: $(STAMP) $(SPARK_CLASSES)
 	@$(call run_tests,$(TEST_ARGS))
 
 .PHONY: api
@@ -197,7 +189,7 @@ bench-publish: $(BENCH_STAMP) ## Write the last results into benchmarks/README.m
 
 .PHONY: soak
 soak: $(STAMP) ## Long kill and Hypothesis runs (an hour or so)
-	STATESTORES_SOAK=1 $(PYTEST) -n $(WORKERS) --dist loadscope --no-loadscope-reorder --timeout 3600 $(TEST_ARGS)
+	STATESTORES_SOAK=1 STATESTORES_TEST_WORKERS=$(WORKERS) $(PYTEST) --timeout 3600 $(TEST_ARGS)
 
 # Spark's own warnings of sockets that it left open are not ours to mend.
 OLDEST_SPARK := 4.0.0

@@ -6,18 +6,12 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Generator, Iterator
-from functools import cached_property
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-
-# pytest-xdist says nothing of its types.
-from xdist.remote import Producer  # type: ignore[import-untyped]
-from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
-from xdist.workermanage import WorkerController  # type: ignore[import-untyped]
 
 from statestores.errors import StateStoreError
 from statestores.registry import load_backend
@@ -27,7 +21,7 @@ sys.path.append(str(Path(__file__).parent / "kit"))
 sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
 # isort: split
-import short_reports
+from forked_workers import ForkedWorkers
 from interrupts import hear_interrupts
 from long_runs import IS_LONG, IS_SOAK, LEFT_OUT, is_named, leave_out
 from open_files import DESCRIPTORS, open_files
@@ -256,7 +250,10 @@ def pytest_configure(config: pytest.Config) -> None:
     # A test that is named and not run is shown to be left out.
     without = frozenset[str]() if is_named(config) else LEFT_OUT
     config.pluginmanager.register(ShortCollection(passed_over, without))
-    short_reports.register(config)
+    # Programs of tests that run pytest themselves do so by one process.
+    workers = int(os.environ.pop("STATESTORES_TEST_WORKERS", "1"))
+    if workers > 1:
+        config.pluginmanager.register(ForkedWorkers(workers, _scope_of, _choose))
     _register_hypothesis_profiles()
     _let_killed_processes_share_their_imports()
     _let_processes_share_what_hypothesis_has_read(config.rootpath)
@@ -312,59 +309,27 @@ def _marker_of(identifier: str) -> str:
     return "suite" if any(word in identifier for word in _NOT_QUICK) else "unit"
 
 
-class ByClassScheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Each worker takes a class of tests, or a file of those whose preparations take seconds.
+def _scope_of(identifier: str) -> str:
+    """Return what the test *identifier* is run with by one worker.
 
-    pytest-xdist's own groups would be one for each of the other tests: its bookkeeping goes through
-    all of them whenever one ends.
+    A class of tests, or a file of those whose preparations take seconds.
     """
+    if identifier.startswith(_KAFKA):
+        return _KAFKA_APART[0] if identifier.startswith(_KAFKA_APART) else _KAFKA
+    if identifier.startswith(_SHARED_PREPARATIONS):
+        return identifier.partition("::")[0]
+    return identifier.rpartition("::")[0]
 
-    def _assign_work_unit(self, node: WorkerController) -> None:
-        """Give *node* what is next, and tests in a session of Spark to the first worker alone.
 
-        Each worker that has one of them starts a session, and warms it up.
-        """
-        has_session = node == self.nodes[0]
-        fitting = next(
-            (scope for scope in self.workqueue if _needs_session(scope) is has_session), None
-        )
-        if fitting is not None:
-            self.workqueue.move_to_end(fitting, last=False)
-        elif not has_session:
-            node.shutdown()
-            return
-        scope, unit = self.workqueue.popitem(last=False)
-        self.assigned_work[node][scope] = unit
-        node.send_runtest_some(
-            [self._places[each] for each, is_done in unit.items() if not is_done]
-        )
+def _choose(scopes: Iterable[str], worker: int) -> str | None:
+    """Return which of *scopes* the *worker* runs next: in a session of Spark the first one alone.
 
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        """Where each test is in the collection, which is the same in all workers."""
-        return {identifier: place for place, identifier in enumerate(self.collection)}
-
-    def mark_test_complete(
-        self, node: WorkerController, item_index: int, duration: float = 0
-    ) -> None:
-        """Note that a test has ended, and forget its class once all of it has.
-
-        Otherwise whenever one ends, all that have ended in its worker would be counted.
-        """
-        del duration
-        identifier = self.collection[item_index]
-        scope, units = self._split_scope(identifier), self.assigned_work[node]
-        units[scope][identifier] = True
-        if all(units[scope].values()):
-            del units[scope]
-        self._reschedule(node)
-
-    def _split_scope(self, nodeid: str) -> str:
-        if nodeid.startswith(_KAFKA):
-            return _KAFKA_APART[0] if nodeid.startswith(_KAFKA_APART) else _KAFKA
-        if nodeid.startswith(_SHARED_PREPARATIONS):
-            return nodeid.partition("::")[0]
-        return nodeid.rpartition("::")[0]
+    Each worker that has one of them starts a session, and warms it up.
+    """
+    left = list(scopes)
+    has_session = worker == 0
+    fitting = (scope for scope in left if _needs_session(scope) is has_session)
+    return next(fitting, left[0] if left and has_session else None)
 
 
 def pytest_collection_finish() -> None:
@@ -374,10 +339,6 @@ def pytest_collection_finish() -> None:
     garbage included: to find that first takes each worker two thirds of a second.
     """
     gc.set_threshold(_GARBAGE, 20, 20)
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByClassScheduling:
-    return ByClassScheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

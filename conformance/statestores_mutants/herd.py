@@ -165,7 +165,7 @@ def judge_all(mutants: list[Mutant], jobs: int, report: Callable[[Verdict], None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         ini = Path(scratch) / "pytest.ini"
         ini.write_text(_INI, encoding="utf-8")
-        plugins = ["no:cacheprovider", "no:terminal", "no:xdist", "statestores_conformance"]
+        plugins = ["no:cacheprovider", "no:terminal", "statestores_conformance"]
         code = pytest.main(
             [
                 str(Path(_HERE) / "suite.py"),

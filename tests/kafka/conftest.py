@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from forked_workers import RUN_DIRECTORY
 
 _HERE = Path(__file__).parent
 KIT = str(_HERE / "kit")
@@ -68,9 +69,8 @@ def _brokers(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[_Brokers]:
     """Give the broker of all workers, of which each has a directory in that of the run."""
-    base = tmp_path_factory.getbasetemp()
-    is_worker = hasattr(request.config, "workerinput")
-    brokers = _Brokers((base.parent if is_worker else base) / "kafka")
+    alone = tmp_path_factory.getbasetemp()
+    brokers = _Brokers(request.config.stash.get(RUN_DIRECTORY, alone) / "kafka")
     request.config.stash[_BROKERS] = brokers
     yield brokers
     brokers.end()

@@ -1,6 +1,6 @@
 """A pytest plugin that leaves out of the collection what has no test to give.
 
-Each worker of pytest-xdist collects all tests, and so pays for all that is collected.
+No test is begun before all are collected, however few of them are run.
 """
 
 from collections.abc import Generator
