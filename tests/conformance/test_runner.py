@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from forked_suite import forked_children
 
 from statestores.errors import InvalidArgumentError, MissingDriverError, UnknownBackendError
 from statestores_conformance.report import Report, Status
@@ -18,11 +19,12 @@ _MODEL = "ENG-18"
 
 @pytest.fixture(autouse=True, scope="module")
 def _bad_backends_can_be_imported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Let the children import `bad_backends`, and write down what they find elsewhere."""
+    """Fork the children, let them import `bad_backends` and write what they find elsewhere."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parent / "kit"))
         patch.setenv("STATESTORES_REPRODUCTION_DIR", str(tmp_path_factory.mktemp("reproductions")))
-        yield
+        with forked_children(patch):
+            yield
 
 
 @pytest.fixture(scope="module")
