@@ -24,8 +24,8 @@ The first eighteen bytes keep this form in every version, so that a newer one is
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from struct import Struct
-from typing import Self
 
 import google_crc32c
 import pyarrow as pa
@@ -59,6 +59,8 @@ _CRC32C = 1
 _COMPACTED = 1
 _NO_SEGMENT = (1 << 64) - 1
 _MAX_HEAD_BYTES = 1 << 28
+_LARGEST_KNOWN_BYTES = 4096
+"""So that heads with very many partitions in their position do not stay in memory."""
 
 _CODECS = {Compression.NONE: 0, Compression.LZ4: 1, Compression.ZSTD: 2}
 _KIND_CODES = {name: kind.code for name, kind in KINDS.items()} | {RECORDS: 64}
@@ -122,8 +124,8 @@ class SegmentHead:
         checksum: int = google_crc32c.value(checked)
         return b"".join([SEGMENT_MAGIC, checksum.to_bytes(4, "big"), checked])
 
-    @classmethod
-    def unpack(cls, data: bytes) -> Self:
+    @staticmethod
+    def unpack(data: bytes) -> "SegmentHead":
         """Return the head of which *data*, of the length that it gives, is the stored form.
 
         Raises:
@@ -133,54 +135,8 @@ class SegmentHead:
         length = head_bytes(data)
         if len(data) < length:
             raise DamagedHeadError(f"its head has {length} bytes, and {len(data)} are there")
-        _, checksum, _, version, algorithm, kind, codec, flags, base, previous, end, *lengths = (
-            _FIXED.unpack_from(data)
-        )
-        if google_crc32c.value(data[_CHECKED_FROM:length]) != checksum:
-            raise DamagedHeadError("the checksum of its head does not match")
-        if version != LOG_FORMAT_VERSION:
-            raise UnsupportedFormatError(
-                f"the changelog has format version {version}, and this release knows "
-                f"{LOG_FORMAT_VERSION}; upgrade statestores"
-            )
-        if algorithm != _CRC32C or kind not in _KIND_NAMES or codec not in _CODEC_NAMES:
-            raise UnsupportedFormatError(
-                f"the changelog has checksum {algorithm}, kind {kind} and compression {codec}, "
-                "and not all are known to this release; upgrade statestores"
-            )
-        if flags & ~_COMPACTED:
-            raise UnsupportedFormatError(
-                f"the changelog has segment flags {flags:#04x}, and this release knows "
-                f"{_COMPACTED:#04x}; upgrade statestores"
-            )
-        position_bytes, schema_bytes = lengths
-        schema_at = _FIXED.size + position_bytes
-        if schema_at + schema_bytes != length:
-            raise DamagedHeadError("the lengths in its head contradict each other")
-        try:
-            position = unpack_position(data[_FIXED.size : schema_at])
-        except MalformedPositionError as error:
-            raise DamagedHeadError(str(error)) from error
-        try:
-            stored = pa.ipc.read_schema(pa.py_buffer(data[schema_at:length]))
-        except (pa.ArrowException, OSError, EOFError) as error:
-            raise DamagedHeadError(f"its schema cannot be read: {error}") from error
-        head = cls(
-            store_kind=_KIND_NAMES[kind],
-            compression=_CODEC_NAMES[codec],
-            base_offset=base,
-            previous_base=None if previous == _NO_SEGMENT else previous,
-            compacted_to=end if flags & _COMPACTED else None,
-            position=position,
-            partition=_named_by(stored),
-        )
-        if not stored.equals(head.schema):
-            raise UnsupportedFormatError(
-                f"the changelog has the columns {describe(stored)}, and this release knows "
-                f"{describe(head.schema)} for stores of the kind {head.store_kind!r}; upgrade "
-                "statestores"
-            )
-        return head
+        whole = data[:length]
+        return _known(whole) if length <= _LARGEST_KNOWN_BYTES else _unpacked(whole)
 
 
 def head_bytes(data: bytes) -> int:
@@ -195,6 +151,63 @@ def head_bytes(data: bytes) -> int:
     if not _FIXED.size <= length <= _MAX_HEAD_BYTES or length % _ALIGNMENT:
         raise DamagedHeadError(f"the length of its head, {length}, cannot be one")
     return length
+
+
+def _unpacked(data: bytes) -> SegmentHead:
+    """Return the head of which *data*, all of it, is the stored form (`SegmentHead.unpack`)."""
+    _, checksum, _, version, algorithm, kind, codec, flags, base, previous, end, *lengths = (
+        _FIXED.unpack_from(data)
+    )
+    if google_crc32c.value(data[_CHECKED_FROM:]) != checksum:
+        raise DamagedHeadError("the checksum of its head does not match")
+    if version != LOG_FORMAT_VERSION:
+        raise UnsupportedFormatError(
+            f"the changelog has format version {version}, and this release knows "
+            f"{LOG_FORMAT_VERSION}; upgrade statestores"
+        )
+    if algorithm != _CRC32C or kind not in _KIND_NAMES or codec not in _CODEC_NAMES:
+        raise UnsupportedFormatError(
+            f"the changelog has checksum {algorithm}, kind {kind} and compression {codec}, "
+            "and not all are known to this release; upgrade statestores"
+        )
+    if flags & ~_COMPACTED:
+        raise UnsupportedFormatError(
+            f"the changelog has segment flags {flags:#04x}, and this release knows "
+            f"{_COMPACTED:#04x}; upgrade statestores"
+        )
+    position_bytes, schema_bytes = lengths
+    schema_at = _FIXED.size + position_bytes
+    if schema_at + schema_bytes != len(data):
+        raise DamagedHeadError("the lengths in its head contradict each other")
+    try:
+        position = unpack_position(data[_FIXED.size : schema_at])
+    except MalformedPositionError as error:
+        raise DamagedHeadError(str(error)) from error
+    try:
+        stored = pa.ipc.read_schema(pa.py_buffer(data[schema_at:]))
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise DamagedHeadError(f"its schema cannot be read: {error}") from error
+    head = SegmentHead(
+        store_kind=_KIND_NAMES[kind],
+        compression=_CODEC_NAMES[codec],
+        base_offset=base,
+        previous_base=None if previous == _NO_SEGMENT else previous,
+        compacted_to=end if flags & _COMPACTED else None,
+        position=position,
+        partition=_named_by(stored),
+    )
+    if not stored.equals(head.schema):
+        raise UnsupportedFormatError(
+            f"the changelog has the columns {describe(stored)}, and this release knows "
+            f"{describe(head.schema)} for stores of the kind {head.store_kind!r}; upgrade "
+            "statestores"
+        )
+    return head
+
+
+_known = lru_cache(maxsize=256)(_unpacked)
+"""The same for heads that were read lately. A segment is opened again and again: whenever somebody
+lists a log, looks for its end or follows it. What a head says depends on its bytes alone."""
 
 
 def _naming(schema: pa.Schema, partition: TopicPartition | None) -> pa.Schema:

@@ -38,6 +38,11 @@ def test_a_head_is_aligned_and_says_nothing_that_is_not_so() -> None:
     assert len(packed) % 8 == 0
     assert packed[32:40] == b"\xff" * 8
     assert packed[40:48] == bytes(8)
+    # One that was read before is known by all of its bytes.
+    assert SegmentHead.unpack(changed(24, "Q", 8)).base_offset == 8
+    assert SegmentHead.unpack(packed) == HEAD
+    with pytest.raises(DamagedHeadError, match="checksum of its head does not match"):
+        SegmentHead.unpack(packed[:31] + b"\x09" + packed[32:])
 
 
 @pytest.mark.spec("LOG-22")
