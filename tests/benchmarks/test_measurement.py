@@ -11,6 +11,8 @@ from statestores_benchmarks.cases import Case, Group, Outcome, Prepare, Scale, T
 from statestores_benchmarks.measurement import DisagreementError, measure
 from statestores_benchmarks.turns import turns
 
+pytestmark = pytest.mark.usefixtures("little_garbage")
+
 ROUNDS = Scale("test", rounds=2, factor=1, most_rounds=2, budget_s=0)
 
 

@@ -16,6 +16,8 @@ for driver in ("statestores_leveldb", "rocksdict", "pyarrow"):
 from statestores_benchmarks.__main__ import chosen  # noqa: E402
 from statestores_benchmarks.workloads import DETAILS, WORKLOADS  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("little_garbage")
+
 QUICK_ONES = ("contenders", "timestamped", "windows", "versions-per-key")
 """Workloads with peers: each runs in a second or so."""
 

@@ -25,6 +25,7 @@ from statestores.errors import CommitConflictError, CommitInDoubtError
 from statestores.tasks import open_task
 
 pytestmark = [
+    pytest.mark.usefixtures("little_garbage"),
     # An opening that was interrupted before anybody had the store leaves it to the collector.
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

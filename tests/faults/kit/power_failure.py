@@ -146,6 +146,13 @@ class Image:
     data: dict[int, bytes]
     names: dict[int, Names]
 
+    def content(self, number: int = 0) -> object:
+        """Return what is left of file or directory *number*: equal to that of its like."""
+        if not self.nodes[number].is_directory:
+            return self.data[number]
+        names = self.names[number]
+        return tuple((name, self.content(names[name])) for name in sorted(names))
+
     def write(self, root: Path) -> None:
         """Make *root* hold it."""
         if root.exists():
