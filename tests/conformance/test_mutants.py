@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,10 +36,13 @@ _SAMPLE = [
 _MUTANTS = all_mutants()
 
 
-def _requirements() -> set[str]:
+@cache
+def _requirements() -> frozenset[str]:
     """Return every requirement that a test may cite."""
     chapters = (_ROOT / "spec").glob("*.md")
-    return {found for path in chapters for found in _REQUIREMENT.findall(path.read_text("utf-8"))}
+    return frozenset(
+        found for path in chapters for found in _REQUIREMENT.findall(path.read_text("utf-8"))
+    )
 
 
 @pytest.fixture(scope="module")

@@ -180,13 +180,29 @@ _DAMAGES: dict[str, Callable[[Path, random.Random], None]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A state root that is copied and damaged."""
+
+    path: Path
+    """Where it is; nobody opens it."""
+
+    intact: Content
+    """What its next user finds in a copy that has no damage."""
+
+
+Sources = dict[Callable[[Path], None], Source]
+
+
 @pytest.fixture(scope="module")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[Callable[[Path], None], Path]:
-    """Make each kind of state root once."""
-    made = {}
-    for make in {kind.make for kind in _KINDS.values()}:
-        made[make] = tmp_path_factory.mktemp("source") / "state"
-        make(made[make])
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Sources:
+    """Make and read each kind of state root once."""
+    made: Sources = {}
+    for make, read in {kind.make: kind.read for kind in _KINDS.values()}.items():
+        directory = tmp_path_factory.mktemp("source")
+        make(directory / "state")
+        copy = Path(shutil.copytree(directory / "state", directory / "intact"))
+        made[make] = Source(directory / "state", read(copy))
     return made
 
 
@@ -210,13 +226,12 @@ def _kept(root: Path) -> dict[str, bytes | str]:
 def test_damage_is_an_error_or_harmless(
     kind: str,
     damage: str,
-    sources: dict[Callable[[Path], None], Path],
+    sources: Sources,
     tmp_path: Path,
 ) -> None:
     """Never wrong data, never somebody else's exception, and nothing is wiped to get on."""
     chosen, root = _KINDS[kind], tmp_path / "state"
-    source = sources[chosen.make]
-    intact = chosen.read(Path(shutil.copytree(source, tmp_path / f"intact-{damage}")))
+    source, intact = sources[chosen.make].path, sources[chosen.make].intact
     for place in sorted(path.relative_to(source) for path in source.glob(chosen.pattern)):
         if root.exists():
             shutil.rmtree(root)
