@@ -191,11 +191,11 @@ def open_bytes_store(
     with _telling(directory):
         store = _open_on(engine, specification, durability, chosen)
         store.opened_at = directory
-    if known is None and engine.capabilities.persistent:
+    if engine.capabilities.persistent and (known is None or _is_unnamed(directory)):
         try:
             reach("store.engine-created")
             # After the store's description, which is on disk: see `_check_content`.
-            name = backend or DEFAULT_BACKEND
+            name = backend or known or DEFAULT_BACKEND
             write_json(directory / ENGINE_FILE, {"format": _FORMAT, "backend": name})
             forget_creation(directory)
         except BaseException:
@@ -353,6 +353,11 @@ def _open_engine(
             engine.close()
             raise
     return engine, known
+
+
+def _is_unnamed(directory: Path) -> bool:
+    """Whether a clean-up has removed an engine, with its name, just before this one was begun."""
+    return look_for(directory / ENGINE_FILE) is None
 
 
 def _of_another(directory: Path, known: str, name: str, *, restorable: bool) -> StoreMismatchError:

@@ -25,6 +25,9 @@ LOCK_FILE = "OWNER.lock"
 
 _SIGNATURE_BYTES = 4096
 
+_ATTEMPTS = 10
+"""How often the directory is made that somebody removes before the file is in it."""
+
 
 class Signature(NamedTuple):
     """What an owner has written into its lock file, as an object of JSON."""
@@ -72,11 +75,7 @@ class DirectoryLock:
         """
         path = Path(directory) / LOCK_FILE
         while True:
-            try:
-                make_directory(path.parent)
-                file = _LockFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+")
-            except OSError as error:
-                raise storage_error("create", path, error) from error
+            file = _opened(path)
             try:
                 if _lock(path, file):
                     _sign(path, file)
@@ -114,6 +113,25 @@ def is_open_at(path: Path, descriptor: int) -> bool:
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     except (FileNotFoundError, NotADirectoryError):
         return False
+
+
+def _opened(path: Path) -> FileIO:
+    """Open the lock file at *path*, made if need be, as its directory is.
+
+    Raises:
+        StorageError: It cannot be made.
+    """
+    attempts = 0
+    while True:
+        attempts += 1
+        try:
+            make_directory(path.parent)
+            return _LockFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+")
+        except FileNotFoundError as error:
+            if attempts == _ATTEMPTS:
+                raise storage_error("create", path, error) from error
+        except OSError as error:
+            raise storage_error("create", path, error) from error
 
 
 def _lock(path: Path, file: FileIO) -> bool:

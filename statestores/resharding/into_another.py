@@ -15,6 +15,7 @@ from statestores.errors import StateStoreError, StoreMismatchError
 from statestores.failpoints import reach
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.durable_directory import make_durable
+from statestores.files.tree_removal import empty_locked, remove_locked
 from statestores.generations import SCRATCH_DIRECTORY
 from statestores.resharding.building import Built
 from statestores.resharding.fence import fenced
@@ -51,6 +52,8 @@ def into_another(
                     place(built, home, fence.batches)
                 target = StateRoot.create(directory)
                 reach("reshard.built")
+                with suppress(OSError):  # before others may reshard what the root names
+                    empty_locked(scratch)
                 target.note_reshard_into(
                     StoreEntry(
                         specification=work.entry.specification,
@@ -59,10 +62,10 @@ def into_another(
                     )
                 )
             reach("reshard.noted")
+            with behind_the_commit_point(store), reporting("remove", scratch):
+                remove_locked(scratch)
         finally:
             lock.release()
-    with behind_the_commit_point(store), reporting("remove", scratch):
-        shutil.rmtree(scratch)
     return report
 
 
@@ -87,10 +90,18 @@ def _removed_unless_noted(directory: Path, store: str) -> Iterator[None]:
         yield
     except BaseException:
         if store not in _stores_in(directory):
-            shutil.rmtree(directory / store, ignore_errors=True)
+            home = directory / store
+            with suppress(OSError):
+                for path in home.iterdir():
+                    if path.name != SCRATCH_DIRECTORY:
+                        shutil.rmtree(path, ignore_errors=True)
             if not had_root and is_state_root(directory):
                 with suppress(StateStoreError):  # somebody adds a store: then it is theirs
                     remove_empty_root(directory)
+            with suppress(OSError):  # the last of all: another one begins once it has this lock
+                empty_locked(home / SCRATCH_DIRECTORY)
+                remove_locked(home / SCRATCH_DIRECTORY)
+                home.rmdir()
         raise
 
 

@@ -23,8 +23,9 @@ from statestores.state_root import StateRoot
 def next_generation(root: StateRoot, store: str, partitions: int) -> Iterator[tuple[Path, Path]]:
     """Give a directory for the new *partitions* of *store*, and one for scratch beside it.
 
-    At the end they count, unless the block has raised; then they go. Nobody needs the scratch any
-    more, and whoever removes what is left over (`remove_left_over`) removes it.
+    At the end they count, unless the block has raised; then they go. The scratch goes before they
+    count: what keeps others from the store is of the generation before, and whoever reshards the
+    next one has the same directory for its scratch.
 
     Requires: nobody else writes to the store, and all that the block has written is on disk.
 
@@ -41,11 +42,12 @@ def next_generation(root: StateRoot, store: str, partitions: int) -> Iterator[tu
             make_directory(scratch)
         yield home, scratch
         reach("reshard.built")
+        shutil.rmtree(scratch, ignore_errors=True)  # what stays is removed with what is left over
         root.note_resharded(store, partitions)
     except BaseException:
-        if not _counts(root.path, store, generation + 1):
+        if _is_of(root.path, store, generation):
             shutil.rmtree(home, ignore_errors=True)
-        shutil.rmtree(scratch, ignore_errors=True)
+            shutil.rmtree(scratch, ignore_errors=True)
         raise
 
 
@@ -69,9 +71,9 @@ def note_batches(home: Path, batches: Mapping[str, int], write_id: str) -> None:
     )
 
 
-def _counts(root: Path, store: str, generation: int) -> bool:
-    """Return whether the root names *generation*; also where that cannot be read."""
+def _is_of(root: Path, store: str, generation: int) -> bool:
+    """Return whether the root names *generation* still; not where that cannot be read."""
     try:
         return StateRoot.open(root).store(store).generation == generation
     except StateStoreError:
-        return True
+        return False

@@ -7,13 +7,11 @@ Whatever dies in between leaves one or the other, and what it leaves besides goe
 reshard, also one that asks for the number that the store has.
 """
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Final, TypeVar
 
-from statestores.arrow.file_access import reporting
 from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.errors import InvalidArgumentError
 from statestores.failpoints import reach
@@ -177,8 +175,6 @@ def _in_place(work: Work, timeout_ms: int, *, drop_expired: bool, keep_old: bool
         report, built = work.build(fence, scratch, drop_expired=drop_expired)
         place(built, home, fence.batches)
     reach("reshard.noted")
-    with reporting("remove", scratch):
-        shutil.rmtree(scratch, ignore_errors=True)
     if not keep_old:
         with behind_the_commit_point(store):
             remove_left_over(root, store)

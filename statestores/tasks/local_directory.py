@@ -11,24 +11,33 @@ It may be the state root itself, whose layout is the same, or a directory on a l
 import shutil
 import time
 from collections.abc import Collection, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Literal
 
 from statestores.arrow.file_access import reporting
-from statestores.engine_creation import ENGINE_DIRECTORY
+from statestores.engine_creation import (
+    ENGINE_DIRECTORY,
+    creating,
+    forget_creation,
+    note_creation,
+)
 from statestores.errors import (
     InvalidArgumentError,
     StorageError,
+    StoreCorruptedError,
     StoreLockedError,
     StoreMismatchError,
+    UnsupportedFormatError,
 )
 from statestores.files.directory_lock import DirectoryLock
 from statestores.files.durable_json import ENGINE_FILE
 from statestores.files.local_path import local_path
 from statestores.files.log_origin import LogOrigin, read_origin
 from statestores.generations import current_home, generation_from_name
+from statestores.opening import backend_of
 from statestores.root_document import IMPORT_DIRECTORY, StoreEntry
 from statestores.semantics.every_kind.arguments import check_time
 from statestores.spi.offsets import checked_partition
@@ -213,21 +222,38 @@ def _remove_unused(engine: Path, newest_ns: int) -> int | None:
             return None
         size = _size(engine)
         try:
-            lock = DirectoryLock.acquire(engine)
+            with ExitStack() as held:
+                held.enter_context(creating(engine.parent))
+                held.callback(DirectoryLock.acquire(engine).release)
+                going = _out_of_the_way(engine)
         except StoreLockedError:
             return None
-        try:
-            # First out of the way: an engine that is half removed must not look like a whole one.
-            going = engine.with_name(f"{DAMAGED_PREFIX}removed-{time.time_ns()}")
-            engine.rename(going)
-        finally:
-            lock.release()
-        if engine.name == ENGINE_DIRECTORY:
-            (engine.parent / ENGINE_FILE).unlink(missing_ok=True)
         shutil.rmtree(going)
     except OSError as error:
         raise StorageError(f"cannot remove {str(engine)!r}: {error.strerror or error}") from error
     return size
+
+
+def _out_of_the_way(engine: Path) -> Path:
+    """Give *engine* a name that is none: half removed, it must not look like a whole one.
+
+    The note of its backend goes first: once the place is free, it could be of another engine.
+
+    Requires: nobody has it open, and nobody begins one there.
+    """
+    home = engine.parent
+    going = engine.with_name(f"{DAMAGED_PREFIX}removed-{time.time_ns()}")
+    is_damaged = engine.name != ENGINE_DIRECTORY
+    if not is_damaged:
+        with suppress(StoreCorruptedError, UnsupportedFormatError):  # which goes all the same
+            backend = backend_of(home)
+            if backend is not None:  # else a crash would leave files of which nobody knows whose
+                note_creation(home, backend)
+        (home / ENGINE_FILE).unlink(missing_ok=True)
+    engine.rename(going)
+    if not is_damaged:
+        forget_creation(home)
+    return going
 
 
 def _damaged(partition: Path) -> Iterator[Path]:

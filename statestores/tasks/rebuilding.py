@@ -6,6 +6,7 @@ out what happened.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from statestores.errors import (
     StoreCorruptedError,
     StoreNotFoundError,
 )
+from statestores.files.directory_lock import DirectoryLock
 from statestores.files.durable_directory import make_durable
 from statestores.logged_store.native_start import open_restorable
 from statestores.migration import import_legacy_offsets
@@ -127,6 +129,7 @@ def open_or_rebuild(
     Raises:
         StoreCorruptedError: The engine's files are damaged, and the policy is to fail, or something
             is *missing*.
+        StoreLockedError: Another process has rebuilt the store meanwhile, and has it open.
         StateStoreError: What *opened* raises.
     """
     try:
@@ -167,11 +170,18 @@ def missing_for_restore(
 
 
 def _set_aside(directory: Path) -> Path:
-    """Rename the engine's directory, durably, and return its new name."""
+    """Rename the engine's directory, durably, and return its new name.
+
+    Raises:
+        StoreLockedError: Another process has rebuilt the store meanwhile, and has it open.
+        StorageError: It cannot be renamed.
+    """
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     kept_at = directory / f"{DAMAGED_PREFIX}{now}"
     engine = directory / ENGINE_DIRECTORY
-    with reporting("set aside", engine):
+    with reporting("set aside", engine), ExitStack() as held:
+        if engine.is_dir():
+            held.callback(DirectoryLock.acquire(engine).release)
         engine.rename(kept_at)
         make_durable(directory)
     return kept_at

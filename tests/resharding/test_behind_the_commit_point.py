@@ -1,7 +1,6 @@
 """What fails once the new partitions count is no failure of the reshard."""
 
 import logging
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -153,8 +152,9 @@ def test_into_another_directory(
 
     to = tmp_path / "to"
     counts_and_warns(
-        caplog, directory, NOTED, lambda: monkeypatch.setattr(shutil, "rmtree", refuse), to
+        caplog, directory, NOTED, lambda: monkeypatch.setattr(Path, "rmdir", refuse), to
     )
     monkeypatch.undo()
 
     assert StateRoot.open(to).store("kept").partitions == 3
+    assert list((to / "kept" / ".reshard").iterdir()) == []

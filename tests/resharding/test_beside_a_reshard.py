@@ -1,8 +1,10 @@
 """Whoever reads, follows or owns a store while it is resharded sees all of it, or is told."""
 
+import os
 import random
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -15,11 +17,13 @@ from stores_of_two import reader_of, written_store
 import statestores as ss
 from statestores.errors import (
     OffsetOutOfRangeError,
+    StorageError,
     StoreLockedError,
     StoreNotFoundError,
     StoreReshardedError,
 )
 from statestores.failpoints import FAILPOINTS, arm, disarm
+from statestores.files.directory_lock import LOCK_FILE
 from statestores.partitioning import partitioner_by_name
 from statestores.reading.locations import Partition, locate
 from statestores.reading.partition_reader import PartitionReader
@@ -237,6 +241,81 @@ def test_an_open_store_keeps_everybody_from_resharding_it(
 
     assert len(refused) == 1
     assert written.shown() == by_repr(written.model.shown())
+
+
+@pytest.mark.spec("RSH-25")
+def test_a_reshard_that_comes_next_keeps_its_files(
+    tmp_path: Path, random_source: random.Random
+) -> None:
+    """The directory for scratch was removed when others had been let in, who have the same one.
+
+    The next reshard, of another process, lost files that it had written there, and was refused; or
+    a partition lost some while it was moved from there. Now it is empty before anybody may begin.
+    """
+    for name, to in (("in place", None), ("into another root", tmp_path / "other")):
+        root = tmp_path / name
+        content = written_store(root, "key-value", random_source, count=30).shown()
+        begun, first_ended = Event(), Event()
+
+        def stop(begun: Event = begun, first_ended: Event = first_ended) -> None:
+            begun.set()
+            assert first_ended.wait(60)
+
+        with ThreadPoolExecutor(1) as pool:
+            others: list[Future[Any]] = []
+
+            def begin_another(at: Path = to or root, begun: Event = begun) -> None:
+                disarm()
+                arm("reshard.routed", stop)
+                others.append(pool.submit(reshard, at, "kept", 5))  # noqa: B023  # of this round
+                assert begun.wait(60)
+                disarm()
+
+            arm("reshard.noted", begin_another)
+            try:
+                reshard(root, "kept", 3, to=to, keep_old=True)
+            finally:
+                first_ended.set()
+                disarm()
+            [other] = others
+            assert other.result().partitions == 5
+
+        assert shown(to or root, SPECIFICATIONS["key-value"]) == content, name
+
+
+@pytest.mark.spec("RSH-25")
+def test_what_a_refused_reshard_has_made_goes_before_its_lock(
+    tmp_path: Path, random_source: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock went in the middle: whoever had it next could have lost what it moved there."""
+    root, home = tmp_path / "root", tmp_path / "other" / "kept"
+    written_store(root, "key-value", random_source, count=10)
+    unlink, scandir, left = os.unlink, os.scandir, list[str]()
+
+    def unlinking(path: Any, **at: Any) -> None:
+        if Path(path).name == LOCK_FILE and (home / ".reshard" / LOCK_FILE).exists():
+            left[:] = sorted(str(each.relative_to(home)) for each in home.rglob("*"))
+        unlink(path, **at)
+
+    def in_order(path: Any) -> Any:  # in which file systems name them is their own affair
+        with scandir(path) as found:
+            return nullcontext(sorted(found, key=lambda each: each.name))
+
+    def refuse() -> None:
+        monkeypatch.setattr(os, "unlink", unlinking)
+        monkeypatch.setattr(os, "scandir", in_order)
+        raise StorageError("it is refused")
+
+    arm("reshard.built", refuse)
+    try:
+        with pytest.raises(StorageError, match="it is refused"):
+            reshard(root, "kept", 3, to=tmp_path / "other")
+    finally:
+        disarm()
+        monkeypatch.undo()
+
+    assert left == [".reshard", f".reshard/{LOCK_FILE}"]
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.spec("LAY-32")

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,8 +10,17 @@ from typing import Any
 import pytest
 
 import statestores as ss
-from statestores.errors import InvalidArgumentError, InvalidTypeError, StorageError
+from statestores import opening
+from statestores.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    StorageError,
+    StoreLockedError,
+)
+from statestores.opening import BytesStore, open_bytes_store
+from statestores.registry import load_backend
 from statestores.tasks import LocalDirectory, local_directory, open_task
+from statestores.tasks.rebuilding import open_or_rebuild
 
 INPUT = ss.TopicPartition("words", 0)
 
@@ -217,3 +227,81 @@ def test_a_delay_is_a_number_of_milliseconds(
     """Nothing is removed by one that is none."""
     with pytest.raises((InvalidArgumentError, InvalidTypeError), match="older_than_ms"):
         LocalDirectory(tmp_path).clean_up([], root, older_than_ms=older_than_ms)
+
+
+@pytest.mark.spec("TSK-25")
+def test_an_engine_that_is_begun_beside_a_clean_up_keeps_its_name(
+    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clean-up freed the place, and removed ``engine.json`` there when it had no lock any more.
+
+    A task that was opened in between had made an engine of its own by then, which nobody could open
+    again. Now the name goes first, and whoever had read it before writes it again.
+    """
+    renamed, loaded = Path.rename, load_backend
+    for name in ("when the place is free", "when the name is read"):
+        local = tmp_path / name
+        refused: list[str] = []
+
+        def clean_up(local: Path = local) -> None:
+            [_] = LocalDirectory(local).clean_up([], root, older_than_ms=0)
+
+        def rename(
+            path: Path, target: Path, local: Path = local, refused: list[str] = refused
+        ) -> Path:
+            done = renamed(path, target)
+            if path.name == "engine":
+                monkeypatch.undo()
+                with pytest.raises(StoreLockedError, match="just being created") as caught:
+                    _commit(root, "0_0", local)
+                refused.append(str(caught.value))
+            return done
+
+        def load(backend: str, clean_up: Callable[[], None] = clean_up) -> Any:
+            monkeypatch.undo()
+            clean_up()
+            return loaded(backend)
+
+        _commit(root, "0_0", local)
+        if name == "when the place is free":
+            monkeypatch.setattr(Path, "rename", rename)
+            clean_up()
+            assert refused
+        else:
+            monkeypatch.setattr(opening, "load_backend", load)
+            _commit(root, "0_0", local)
+        _commit(root, "0_0", local)
+        there = {each.name for each in (local / "counts" / "0").iterdir()}
+
+        assert there >= {"engine", "engine.json"}, name
+        assert not [each for each in there if "creating" in each], name
+
+
+@pytest.mark.spec("TSK-25", "TSK-4")
+def test_a_damaged_engine_that_another_process_has_rebuilt_is_not_set_aside(
+    root: ss.StateRoot, tmp_path: Path
+) -> None:
+    """Both had found the damage. The second renamed what the first had open, and wrote there.
+
+    It had let go of the lock when it found the damage; it takes it again now.
+    """
+    _commit(root, "0_0", tmp_path)
+    home, specification = tmp_path / "counts" / "0", root.store("counts").specification
+    (home / "engine" / "CURRENT").write_bytes(b"nonsense")
+    rebuilt: list[Any] = []
+
+    def opened() -> BytesStore:
+        return open_bytes_store(home, specification, backend="rocksdb", restorable=True)
+
+    def another_is_faster() -> None:
+        if not rebuilt:
+            rebuilt.append(None)
+            rebuilt[0] = open_or_rebuild(
+                home, "counts", opened, missing=lambda: None, on_corruption="rebuild"
+            )[0]
+
+    with pytest.raises(StoreLockedError, match="is open in process"):
+        open_or_rebuild(home, "counts", opened, missing=another_is_faster, on_corruption="rebuild")
+    rebuilt[0].close()
+
+    assert len(list(home.glob("engine.damaged-*"))) == 1
