@@ -102,14 +102,15 @@ def bring_up(
     """Join the *ready* engine with the *changelog* that was taken over, which it lacks some of.
 
     Raises:
-        FencedError: The partition was taken over meanwhile, and compacted beyond what this has.
+        FencedError: The partition was taken over meanwhile, and has commits of its next owner,
+            which the engine has, or with which it was compacted.
         StateStoreError: As `restore_after_snapshot`. Both stay open.
     """
+    if offset_after(ready.store.committed_offset(ready.logged)) > changelog.end_as_known:
+        raise fenced(changelog.names, changelog.partition, "while it was being opened")
     restored = restore_after_snapshot(
         ready.store, ready.snapshots, changelog, ready.logged, progress
     )
-    if changelog.overtaken_to > changelog.end_as_known:
-        raise fenced(changelog.names, changelog.partition, "while it was being opened")
     changelog.forget_read()
     typed = typed_store(ready.store, ready.specification)
     return LoggedStore(typed, ready.store, changelog, ready.snapshots, restored, ready.logged)

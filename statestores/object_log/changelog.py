@@ -148,7 +148,25 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
         start, stop = check_range(
             self.where, from_offset, to_offset, self.first_offset, self.end_offset
         )
-        return self._frames(self._view.copy(), start, stop)
+        return self._unless_overtaken(self._frames(self._view.copy(), start, stop))
+
+    def _unless_overtaken(self, frames: Iterator[Frame]) -> Iterator[Frame]:
+        """Yield *frames* as long as they are commits of this owner, or of those before it.
+
+        What a compaction has left beyond the end is none of them: whoever has put one into a store
+        shows what never was (OBJ-57). Only a later owner can have made that happen.
+
+        Raises:
+            FencedError: Another process has taken the partition over, and committed.
+        """
+        for frame in frames:
+            self._refuse_overtaken()
+            yield frame
+        self._refuse_overtaken()
+
+    def _refuse_overtaken(self) -> None:
+        if self._overtaken_to > self.end_as_known:
+            raise fenced(self._names, self._partition, "while it was being opened")
 
     def forget_read(self) -> None:
         """Give the memory back of what opening has read, once the store has it."""

@@ -321,10 +321,13 @@ class Standby(Closing):
         Requires: `_handing_over`.
 
         Raises:
+            FencedError: Somebody else has become it since. The standby stays one, and has commits.
             StateStoreError: As `poll`. The standby stays one, and *changelog* open.
         """
-        next_offset = offset_after(self._opened().committed_offset(self._logged))
-        if next_offset < changelog.view.parts[self._partition].compacted_to:
+        part = changelog.view.parts[self._partition]
+        committed = self._opened().committed_offset(self._logged)
+        is_empty = committed is None and part.end > 0
+        if is_empty or offset_after(committed) < max(part.begin, part.compacted_to):
             # What is no commit on the way there is not put into a copy that facades show.
             self._poll(progress)
         return self._become(bring_up(ready._replace(store=self._opened()), changelog, progress))

@@ -14,6 +14,7 @@ from statestores.errors import (
     FencedError,
     StateStoreError,
 )
+from statestores.logged_store.object_opening import take_over
 from statestores.storage import ObjectStorage, Outcome
 from statestores.tasks import RestoreProgress, TaskManager, open_standby
 from statestores.tasks.objects import opening
@@ -103,6 +104,63 @@ def test_a_standby_that_cannot_become_the_owner_goes_on_following(
         with pytest.raises(FencedError):
             copy.promote()
         assert copy.is_following
+
+
+@pytest.mark.spec("TSK-20", "STB-2", "OBJ-57")
+def test_a_promotion_that_is_overtaken_leaves_a_copy_of_some_commit(
+    root: ss.StateRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else took the partition over as the copy had, committed, and compacted the log.
+
+    The copy took what the compaction had left up to the end that it knew, where a change was
+    missing that a later one makes void, and showed it from then on. Or it had polled beyond that
+    end, and the promotion was refused as that of "another" store, to be truncated.
+    """
+    take, log = take_over, root.object_log("counts")
+    committed = [{"a": 0}]
+
+    def commit(**rows: int) -> None:
+        with ss.open_logged_store(
+            root, "counts", 0, directory=tmp_path / "other", backend="memory"
+        ) as counts:
+            for key, value in rows.items():
+                counts.store.put(key, value)
+            counts.commit()
+        committed.append(committed[-1] | rows)
+        log.fold()
+
+    for number, behind in enumerate((False, True)):
+        with open_standby(root, "counts", 0, tmp_path / f"{number}", backend="sqlite") as copy:
+            commit(a=number)
+            copy.poll()
+            reads: Any = copy.read_only(include_stale=True)
+
+            def overtaken(ready: Any, options: Any, behind: bool = behind) -> Any:
+                commit(b=1, c=2)
+                commit(c=3, d=3)
+                if behind:
+                    log.compact()
+                fresh = ready._replace(reader=log.reader(0))
+                taken = take(fresh, options)
+                commit(d=4)
+                log.compact()
+                return taken
+
+            monkeypatch.setattr("statestores.tasks.standby.take_over", overtaken)
+            with pytest.raises(FencedError, match="while it was being opened"):
+                copy.promote()
+
+            if not behind:  # else it was begun anew
+                assert dict(reads.range()) in committed
+            reads = copy.read_only(include_stale=True)
+            assert dict(reads.range()) in committed
+            copy.poll()
+            reads = copy.read_only(include_stale=True)
+            assert dict(reads.range()) == committed[-1]
+        with ss.open_logged_store(
+            root, "counts", 0, directory=tmp_path / f"{number}", backend="sqlite"
+        ) as counts:
+            assert dict(counts.store.range()) == committed[-1]
 
 
 @pytest.mark.spec("TSK-20", "TSK-17", "TSK-9", "TSK-12", "TSK-13")
