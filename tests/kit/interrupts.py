@@ -5,7 +5,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2)
+_SIGNALS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -13,21 +13,22 @@ class Interrupted(KeyboardInterrupt):
 
 
 @contextmanager
-def two_interrupts() -> Iterator[Callable[[], None]]:
-    """Give what has two signals be there at once, whose handlers both raise `Interrupted`.
+def two_interrupts(count: int = 2) -> Iterator[Callable[[], None]]:
+    """Give what has *count* signals be there at once, whose handlers all raise `Interrupted`.
 
-    As after a wait in which they came. One is raised by the call, and the other where the
+    As after a wait in which they came. One is raised by the call, and the next where the
     interpreter looks for signals next: at the first call that is made to handle the one before.
     """
+    signals = _SIGNALS[:count]
     tripped = ctypes.pythonapi.PyErr_SetInterruptEx
 
     def interrupt(*_: object) -> None:
         raise Interrupted
 
     def send() -> None:
-        list(map(tripped, map(int, _SIGNALS)))  # one call, and no look at signals within it
+        list(map(tripped, map(int, signals)))  # one call, and no look at signals within it
 
-    before = {each: signal.signal(each, interrupt) for each in _SIGNALS}
+    before = {each: signal.signal(each, interrupt) for each in signals}
     try:
         yield send
     finally:

@@ -72,8 +72,8 @@ class EngineStore(TruncatingStore[K, V]):
     def _pending_rows(self) -> CommitBatch:
         """Return a new batch of the rows that the pending writes change.
 
-        It may be a view of these writes: they are forgotten, or parted from it (`_part_pending`),
-        before another write is made.
+        It may be a view of these writes, if the kind says so (`_shows_pending`): they are
+        forgotten, or parted from it, before another write is made.
         """
 
     @abstractmethod
@@ -175,6 +175,8 @@ class EngineStore(TruncatingStore[K, V]):
             raise
         except BaseException:  # also an interrupt that came after the engine was done
             self._unsettled = NOTHING_GIVEN if batch is None else batch  # no call: see `_find_out`
+            if self._shows_pending:  # no call either: no write that comes next is in the batch
+                self._rows = self._buffer.rows = {**self._rows}
             try:
                 self._find_out()
             except BaseException:

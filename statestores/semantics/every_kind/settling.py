@@ -83,11 +83,7 @@ class SettlingStore(StoreState[K, V]):
             self._forget_cached()  # what a sweep has chosen, and nobody deletes now
             self._unsettled = None
             return
-        if isinstance(batch, RowBatch):  # which may show the pending writes as they are
-            batch = dict(batch)
-            self._part_pending()
-            self._unsettled = batch
-        rows = cast("WriteBatch", batch)
+        rows = cast("WriteBatch", dict(batch) if isinstance(batch, RowBatch) else batch)
         is_there = bool(rows) and self._engine.get_many(list(rows)) == list(rows.values())
         if is_there:
             self._measure_commit(len(rows))

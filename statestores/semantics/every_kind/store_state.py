@@ -10,7 +10,7 @@ Invariants:
 from abc import abstractmethod
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from statestores.errors import CapabilityNotSupportedError, StateStoreError, StoreClosedError
 from statestores.metering.metered_store import MeteredStore
@@ -21,6 +21,7 @@ from statestores.semantics.every_kind.self_description import claim
 from statestores.semantics.rows.closed_rows import ClosedRows
 from statestores.semantics.rows.commit_batch import CommitBatch
 from statestores.semantics.rows.layout import read_offsets, read_position
+from statestores.semantics.rows.write_buffer import WriteBuffer
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, WriteBatch
 from statestores.spi.forking import of_parent
@@ -64,6 +65,12 @@ class StoreState(MeteredStore, Generic[K, V]):
     _committed_position: Position
     _is_truncating: bool
     """Whether the engine has the mark of an unfinished truncation (COM-42)."""
+
+    _shows_pending = False
+    """Whether the batch of a commit shows the pending writes as they are, `_rows` of `_buffer`."""
+
+    _buffer: WriteBuffer
+    _rows: Any
 
     opened_at: Path | None = None
     """The directory of the engine, as far as whoever opened it has said it."""
@@ -116,9 +123,6 @@ class StoreState(MeteredStore, Generic[K, V]):
     @abstractmethod
     def _close_pending(self, closed: ClosedRows) -> None:
         """Put *closed* in place of the pending writes."""
-
-    def _part_pending(self) -> None:
-        """Have the pending writes be no part of any batch: the engine may have kept the last."""
 
     # What all kinds do.
 

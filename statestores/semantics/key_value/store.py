@@ -52,6 +52,9 @@ T = TypeVar("T")
 class EngineKeyValueStore(KeyRanges[bytes], EngineStore[bytes, bytes], KeyValueStore[bytes, bytes]):
     """A key-value store of bytes over any engine."""
 
+    _rows: dict[bytes, bytes | None]
+    _shows_pending = True
+
     def __init__(
         self,
         engine: Engine,
@@ -207,11 +210,6 @@ class EngineKeyValueStore(KeyRanges[bytes], EngineStore[bytes, bytes], KeyValueS
             self._gets_before = self._engine_gets
         buffer = WriteBuffer()
         self._buffer, self._rows = buffer, buffer.rows  # one line: no interrupt comes in between
-
-    def _part_pending(self) -> None:
-        buffer = WriteBuffer()
-        buffer.rows.update(self._rows)
-        self._buffer, self._rows = buffer, buffer.rows
 
     def _forget_cached(self) -> None:
         self._cache.forget()
