@@ -20,6 +20,7 @@ from typing import Final
 from statestores.errors import StoreReshardedError
 from statestores.files.durable_json import ROOT_FILE, read_fields
 from statestores.files.strict_json import Fields
+from statestores.text.advice import OPEN_ROOT_AGAIN
 
 GENERATION: Final = "generation"
 """The field of a store's entry in ``statestores.json``; it is left out for the first."""
@@ -113,8 +114,7 @@ def resharded(store: str, root: Path | str) -> StoreReshardedError:
     """Return the error for partitions of *store* that are no longer those of the store."""
     return StoreReshardedError(
         f"the store {store!r} of {str(root)!r} has been resharded since this was opened: its "
-        "partitions are others, with changelogs that begin at a snapshot; open the state root "
-        "again, read the content of the store once more, and go on from the ends of its changelogs"
+        f"partitions are others, with changelogs that begin at a snapshot; {OPEN_ROOT_AGAIN}"
     )
 
 

@@ -28,7 +28,7 @@ def create_root(root: Path) -> None:
     if look_for(root / ROOT_FILE, follow_links=False) is not None:
         return
     refuse_engine(root)
-    _refuse_inside_store(root)
+    refuse_inside_store(root)
     with _changing(root):
         if look_for(root / ROOT_FILE, follow_links=False) is None:
             write_json(root / ROOT_FILE, {"format": FORMAT, "stores": {}})
@@ -63,7 +63,7 @@ def refuse_engine(root: Path) -> None:
         )
 
 
-def _refuse_inside_store(root: Path) -> None:
+def refuse_inside_store(root: Path) -> None:
     """Accept a directory that no other state root has as that of a store, or of its partition.
 
     Whoever gave the store's directory would read the inner root from then on.

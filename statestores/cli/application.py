@@ -29,6 +29,7 @@ from statestores.errors import (
     StateStoreError,
 )
 from statestores.registry import load_backend
+from statestores.text.advice import of_commands
 
 _KILLED = 128  # and the number of the signal, as shells say it
 _BROKEN_PIPE = _KILLED + 13  # like a program that SIGPIPE has ended
@@ -88,7 +89,7 @@ class SentenceGroup(TyperGroup):
             _let_go_of_output()
             raise typer.Exit(_BROKEN_PIPE) from error
         except StateStoreError as error:
-            complain(f"statestores: {error}")
+            complain(f"statestores: {of_commands(str(error))}")
             raise typer.Exit(FAILURE) from error
         except OSError as error:
             _say(error)

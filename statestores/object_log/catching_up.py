@@ -24,6 +24,7 @@ from statestores.object_log.requests import Read, ReadMany, Steps
 from statestores.object_log.settling import Known, read_checkpoint
 from statestores.object_log.view import PartView, View
 from statestores.storage import Found
+from statestores.text.advice import OPEN_ROOT_AGAIN
 
 _MOST_AT_ONCE = 64
 _BYTES_AT_ONCE = 16 * 1024 * 1024
@@ -81,8 +82,7 @@ def log_ended(names: Names) -> StoreReshardedError:
     """Return the error for a log that has ended, for whoever has opened its store before."""
     return StoreReshardedError(
         f"the store {names.store!r} of {names.url!r} has been resharded since this was opened: its "
-        "partitions are others, with changelogs that begin at a snapshot; open the state root "
-        "again, read the content of the store once more, and go on from the ends of its changelogs"
+        f"partitions are others, with changelogs that begin at a snapshot; {OPEN_ROOT_AGAIN}"
     )
 
 

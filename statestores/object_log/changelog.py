@@ -45,6 +45,7 @@ from statestores.spi.durability import Durability
 from statestores.spi.forking import disown_after_fork, of_parent
 from statestores.spi.offsets import Position
 from statestores.storage import ObjectStorage
+from statestores.text.advice import STORE_FINDS_OUT
 
 _DEFAULTS = ChangelogOptions()
 _log = logging.getLogger(__name__)
@@ -296,7 +297,7 @@ class ObjectChangelog(ObjectChangelogReader, FrameAppends):
                 raise cause
         raise CommitInDoubtError(
             f"{self.where!r} takes no more appends, since nobody can tell what became of one "
-            f"({self._doubt}); close the store and open it again, which finds out"
+            f"({self._doubt}); {STORE_FINDS_OUT}"
         ) from cause
 
 

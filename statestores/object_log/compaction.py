@@ -65,7 +65,7 @@ def compact_segments(
     if not segments or all(each.compacted for each in segments):
         return ObjectCompactionReport()
     begin = known.checkpoint.part(partition).begin
-    choice = choose(_frames(storage, names, segments, store_kind), survivors)
+    choice = choose(_frames(storage, names, partition, segments, store_kind), survivors)
     output = _Segments(storage, names, partition, store_kind, unique(), begin)
     head = SegmentHead(
         store_kind=store_kind,
@@ -76,13 +76,10 @@ def compact_segments(
         position=Position(),
     )
     merged = MergedFrames(output, head)
-    merged.merge(_frames(storage, names, segments, store_kind), choice)
+    merged.merge(_frames(storage, names, partition, segments, store_kind), choice)
     written = output.finish()
     if not run(publish_segments(names, unique(), partition, known, written), storage):
-        raise CommitConflictError(
-            f"somebody else has folded or compacted {names.shown(names.store)} meanwhile; nothing "
-            "has changed; compact it again"
-        )
+        raise _overtaken(names, partition)
     return ObjectCompactionReport(
         changes_before=choice.changes,
         changes_after=merged.changes,
@@ -104,9 +101,13 @@ def survivors_of(
 
 
 def _frames(
-    storage: ObjectStorage, names: Names, segments: Sequence[SegmentRef], store_kind: str
+    storage: ObjectStorage,
+    names: Names,
+    partition: int,
+    segments: Sequence[SegmentRef],
+    store_kind: str,
 ) -> Iterator[Frame]:
-    """Yield the frames of *segments*.
+    """Yield the frames of *segments*, those of *partition*.
 
     Raises:
         CommitConflictError: One is gone: somebody else has compacted.
@@ -114,11 +115,18 @@ def _frames(
     for each in segments:
         found = storage.read(each.name)
         if not isinstance(found, Found):
-            raise CommitConflictError(
-                f"the segment {names.shown(each.name)} is gone: somebody else has compacted the "
-                "store meanwhile; nothing has changed; compact it again"
-            )
+            raise _overtaken(names, partition)
         yield from frames_of(each, found.data, store_kind, names.shown(each.name), each.base)
+
+
+def _overtaken(names: Names, partition: int) -> CommitConflictError:
+    """Return the error for a compaction that came second, wherever it finds out."""
+    return CommitConflictError(
+        f"another process has folded or compacted the store {names.store!r} of {names.url!r} "
+        f"meanwhile: partition {partition} is as that one has left it, and those below it, if they "
+        "were asked for, are compacted; nothing is lost, and compacting again when the other has "
+        "ended does the rest"
+    )
 
 
 class _Segments:

@@ -7,6 +7,7 @@ from statestores.object_log.checkpoint import Checkpoint
 from statestores.object_log.names import Names
 from statestores.object_log.requests import Create, Read, Steps
 from statestores.storage import Found, Outcome, Unchanged
+from statestores.text.advice import STORE_FINDS_OUT
 
 ATTEMPTS = 8
 """Puts of one object whose outcome stays unknown, before its writer gives up."""
@@ -43,7 +44,7 @@ def settle(names: Names, name: str, data: bytes, *, asked: bool = False) -> Step
             return found.data == data
     raise CommitInDoubtError(
         f"nobody can tell whether {names.shown(name)} was written: the object store does not "
-        "answer; close the store and open it again, which finds out"
+        f"answer; {STORE_FINDS_OUT}"
     )
 
 

@@ -38,6 +38,7 @@ from statestores.resharding.operators import keep_operators_out, settled_operato
 from statestores.resharding.refusals import refuse_records
 from statestores.resharding.work import ReshardReport, Work
 from statestores.state_root import StateRoot
+from statestores.text.advice import ROOT_FINDS_OUT
 
 _log = logging.getLogger(__name__)
 
@@ -105,7 +106,7 @@ def reshard_in_objects(
         elif isinstance(error, StorageError) and not isinstance(error, CommitInDoubtError):
             raise CommitInDoubtError(
                 f"nobody can tell whether {store!r} of {log.storage.url!r} has {work.partitions} "
-                f"partitions now ({error}); open that state root again, which finds out"
+                f"partitions now ({error}); {ROOT_FINDS_OUT}"
             ) from error
         raise
     reach("objects.reshard.ended")

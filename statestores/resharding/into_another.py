@@ -24,7 +24,7 @@ from statestores.resharding.next_generation import note_batches
 from statestores.resharding.work import ReshardReport, Work
 from statestores.root_document import Placement, StoreEntry
 from statestores.state_root import StateRoot, is_state_root
-from statestores.stores_in_directory import refuse_engine, remove_empty_root
+from statestores.stores_in_directory import refuse_engine, refuse_inside_store, remove_empty_root
 
 
 def into_another(
@@ -37,11 +37,11 @@ def into_another(
     """
     store, home = work.store, directory / work.store
     scratch = home / SCRATCH_DIRECTORY
-    _refuse_present(directory, store)
+    refuse_present(directory, store)
     with _left_as_it_was(directory, home):
         lock = DirectoryLock.acquire(scratch)
         try:
-            _refuse_present(directory, store)
+            refuse_present(directory, store)
             with reporting("remove", home):
                 for path in home.iterdir():  # of a reshard that has died
                     if path != scratch:
@@ -132,15 +132,16 @@ def _stores_in(directory: Path) -> dict[str, StoreEntry]:
     return StateRoot.open(directory).stores if is_state_root(directory) else {}
 
 
-def _refuse_present(directory: Path, store: str) -> None:
+def refuse_present(directory: Path, store: str) -> None:
     """Accept a root without *store*, and without files of one that no reshard has left.
 
     Raises:
-        StoreMismatchError: There is one; or it is the directory of a single store.
+        StoreMismatchError: There is one; or it can be no state root.
     """
     home = directory / store
     stores = _stores_in(directory)
     refuse_engine(directory)
+    refuse_inside_store(directory)
     with reporting("look into", home):
         foreign = home.is_dir() and any(home.iterdir()) and not (home / SCRATCH_DIRECTORY).is_dir()
     if store in stores or foreign:

@@ -29,6 +29,7 @@ from statestores.resharding.work import ReshardReport, Work
 from statestores.root_document import OPERATORS_DIRECTORY, Placement, StoreEntry
 from statestores.storage import ObjectStorage
 from statestores.stores_in_objects import add_copied_store, refuse_copied_store
+from statestores.text.advice import ROOT_FINDS_OUT
 
 
 def into_objects(
@@ -94,7 +95,7 @@ def into_objects(
         elif isinstance(error, StorageError):
             raise CommitInDoubtError(
                 f"nobody can tell whether {target.url!r} has the store {store!r} now: the object "
-                "store does not answer; open that state root, which finds out"
+                f"store does not answer; {ROOT_FINDS_OUT}"
             ) from error
         raise
     reach("reshard.noted")

@@ -9,13 +9,11 @@ reshard, also one that asks for the number that the store has.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Final, TypeVar
 
 from statestores.arrow.progress import Meter, ProgressCallback
 from statestores.errors import InvalidArgumentError
 from statestores.failpoints import reach
-from statestores.files.local_path import local_path
 from statestores.files.lock_waiting import COMMIT_TIMEOUT_MS
 from statestores.resharding.fence import fenced
 from statestores.resharding.in_objects import remove_passed, reshard_in_objects
@@ -24,11 +22,12 @@ from statestores.resharding.into_objects import into_objects
 from statestores.resharding.left_over import behind_the_commit_point, remove_left_over
 from statestores.resharding.next_generation import next_generation
 from statestores.resharding.refusals import check_request
+from statestores.resharding.target import target_of
 from statestores.resharding.work import Each, ReshardReport, Work
 from statestores.root_document import StoreEntry
 from statestores.spi.offsets import Position
 from statestores.state_root import StateRoot
-from statestores.storage import ObjectStorage, is_storage_url, open_storage
+from statestores.storage import ObjectStorage
 
 MEMORY_BYTES: Final = 256 * 1024 * 1024
 """About as much memory as rows take while they are sorted, by default."""
@@ -93,9 +92,7 @@ def reshard(
     """
     source = root if isinstance(root, StateRoot) else StateRoot.open(root)
     entry = check_request(source, store, partitions, in_place=to is None)
-    objects, directory = _target(source, to, to_storage_options)
-    if directory is not None and source.storage is None:
-        _refuse_inside(source, directory)
+    objects, directory = target_of(source, to, to_storage_options)
     if memory_bytes < 1:
         raise InvalidArgumentError(f"memory_bytes must be from 1, got {memory_bytes!r}")
     in_objects = to is None and source.storage is not None
@@ -116,35 +113,6 @@ def reshard(
     if in_objects:
         return reshard_in_objects(work, timeout_ms, drop_expired=drop_expired, keep_old=keep_old)
     return _in_place(work, timeout_ms, drop_expired=drop_expired, keep_old=keep_old)
-
-
-def _target(
-    source: StateRoot,
-    to: str | PathLike[str] | ObjectStorage | None,
-    options: Mapping[str, object] | None,
-) -> tuple[ObjectStorage | None, Path | None]:
-    """Return the object store, or the directory, that *to* names; neither for in place.
-
-    Raises:
-        InvalidArgumentError: It is that of *source*, or in it; or *options* are for none.
-        StateStoreError: It cannot be used.
-    """
-    if isinstance(to, ObjectStorage):
-        target = to
-    elif to is not None and is_storage_url(to):
-        target = open_storage(to, options)
-    elif options is None:
-        return None, None if to is None else local_path(to, "to")
-    else:
-        raise InvalidArgumentError(
-            "to_storage_options are for the URL of an object store, and to is none"
-        )
-    if source.storage is not None and f"{target.url}/".startswith(f"{source.storage.url}/"):
-        raise InvalidArgumentError(
-            f"{target.url!r} is the state root that the store is in, or is inside it; give to "
-            "(--to) one beside it, or leave it out to reshard the store in place"
-        )
-    return target, None
 
 
 def _one_by_one(work: Sequence[Callable[[], T]]) -> Iterator[T]:
@@ -179,25 +147,3 @@ def _in_place(work: Work, timeout_ms: int, *, drop_expired: bool, keep_old: bool
         with behind_the_commit_point(store):
             remove_left_over(root, store)
     return report
-
-
-def _refuse_inside(source: StateRoot, directory: Path) -> None:
-    """Accept a *directory* outside the root that the store is in.
-
-    What lies in the directory of a store is the store's: a root in there would hide from readers
-    of old partitions that these were resharded, and go with what a reshard has left.
-
-    Raises:
-        InvalidArgumentError: It is that root, or is in it.
-    """
-    root, target = source.path.resolve(), directory.resolve()
-    if target == root:
-        raise InvalidArgumentError(
-            f"{str(directory)!r} is the state root that the store is in; leave to (--to) out to "
-            "reshard it in place"
-        )
-    if root in target.parents:
-        raise InvalidArgumentError(
-            f"{str(directory)!r} is inside the state root {str(source.path)!r}, where the stores "
-            "have their files; give to (--to) a directory beside it"
-        )

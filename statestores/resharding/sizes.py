@@ -1,12 +1,15 @@
 """What a reshard would do: how much there is to move, before anything is moved."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 
 from statestores.reading.partition_places import place_of
 from statestores.reading.partition_reader import PartitionReader
 from statestores.resharding.refusals import check_request
+from statestores.resharding.target import refuse_target, target_of
 from statestores.state_root import StateRoot
+from statestores.storage import ObjectStorage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,8 @@ def plan_reshard(
     store: str,
     partitions: int,
     *,
-    to: str | PathLike[str] | None = None,
+    to: str | PathLike[str] | ObjectStorage | None = None,
+    to_storage_options: Mapping[str, object] | None = None,
 ) -> ReshardPlan:
     """Return what `reshard` would do with these arguments; nothing is changed or locked.
 
@@ -47,6 +51,7 @@ def plan_reshard(
     """
     source = root if isinstance(root, StateRoot) else StateRoot.open(root)
     entry = check_request(source, store, partitions, in_place=to is None)
+    refuse_target(*target_of(source, to, to_storage_options), store)
     rows = changes = size = 0
     for number in range(entry.partitions):
         reader = PartitionReader(place_of(source, store, number), entry.specification)

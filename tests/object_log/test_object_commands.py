@@ -1,6 +1,7 @@
 """The commands on a state root in an object store, beside the owner of a partition."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ from command_line import invoke
 from counted_words import put
 
 import statestores as ss
+from statestores.resharding import reshard
 from statestores.storage import Found, open_storage
+from statestores.storage.obstore_driver import ObstoreStorage
 from statestores.verification import Status, verify
 
 
@@ -33,6 +36,65 @@ def test_the_command_compacts(root: ss.StateRoot, url: str, tmp_path: Path) -> N
         root, "counts", 0, directory=tmp_path / "b", backend="memory"
     ) as counts:
         assert dict(counts.store.range()) == {"a": 19, "b": 20}
+
+
+@pytest.mark.spec("OBJ-34")
+def test_a_command_that_was_overtaken_says_what_to_run(
+    root: ss.StateRoot, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It named a segment that "is gone"; or told to open the state root again, as a program does.
+
+    Whoever runs a command can do neither. Now one message says who came first, and what to run.
+    """
+    read, log = ObstoreStorage.read, root.object_log("counts")
+
+    def write(number: int) -> None:
+        with ss.open_logged_store(
+            root, "counts", 0, directory=tmp_path / "a", backend="memory"
+        ) as counts:
+            put(counts, ("a", number))
+
+    def compact_again() -> None:
+        write(3)
+        log.compact()
+
+    for command, meanwhile, expected in (
+        (
+            "compact",
+            compact_again,
+            f"or compacted the store 'counts' of {url!r} meanwhile: partition 0 is as that one",
+        ),
+        (
+            "scan",
+            lambda: reshard(url, "counts", 3),
+            "run the command again, which reads the partitions that it has now",
+        ),
+    ):
+        write(1)
+        log.fold()
+        write(2)
+        begun: list[str] = []
+
+        def overtaken(
+            self: Any,
+            name: str,
+            known_tag: str | None = None,
+            begun: list[str] = begun,
+            meanwhile: Callable[[], object] = meanwhile,
+        ) -> Any:
+            if "/segments/" in name and not begun:
+                begun.append(name)
+                meanwhile()
+            return read(self, name, known_tag)
+
+        monkeypatch.setattr(ObstoreStorage, "read", overtaken)
+        outcome = invoke(command, url, "--store", "counts")
+        monkeypatch.undo()
+
+        assert outcome.exit_code == 1
+        assert expected in outcome.stderr
+        assert "root again" not in outcome.stderr
+        assert invoke(command, url, "--store", "counts").exit_code == 0
 
 
 def test_the_commands_that_look_into_changelogs(

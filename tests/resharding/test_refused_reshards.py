@@ -1,6 +1,7 @@
 """What is not resharded, or not unasked; and what a reshard says before and meanwhile."""
 
 import importlib
+import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from dictionary import RETENTION_MS, SPECIFICATIONS, by_repr, shown
+from in_memory import new_url
 from stores_of_two import written_store
 
 import statestores as ss
@@ -373,6 +375,46 @@ def test_a_plan_says_how_much_there_is(tmp_path: Path, random_source: random.Ran
     assert plan.changes + plan.snapshot_rows > 0
     assert plan.bytes > 0
     assert sorted(str(each) for each in root.rglob("*")) == names
+
+
+@pytest.mark.spec("RSH-26")
+def test_a_plan_is_refused_what_the_reshard_would_be(
+    tmp_path: Path, random_source: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--to` was not looked at, and what a dry run had said would be done was refused.
+
+    Where the target lies in the directory of a store, that was after all partitions were written.
+    """
+    root, other, url = tmp_path / "root", tmp_path / "other", new_url()
+    written_store(root, "key-value", random_source, count=20)
+    for target in (other, url):
+        reshard(root, "kept", 3, to=target)
+    ss.open_store(tmp_path / "single", ss.KeyValue("single"), backend="sqlite").close()
+    (tmp_path / "file").write_text("")
+    (tmp_path / "read-only").mkdir()
+    names = sorted(str(each) for each in tmp_path.rglob("*"))
+    for to, error in (
+        (other, StoreMismatchError),
+        (url, StoreMismatchError),
+        (tmp_path / "single", StoreMismatchError),
+        (other / "kept" / "inner", StoreMismatchError),
+        (root / "inner", InvalidArgumentError),
+        (tmp_path / "file", StorageError),
+    ):
+        with pytest.raises(error) as planned:
+            plan_reshard(root, "kept", 3, to=to)
+        with pytest.raises(error) as done:
+            reshard(root, "kept", 3, to=to)
+        assert type(planned.value) is type(done.value), to
+        if error is not StorageError:  # which names what could not be made
+            assert str(planned.value) == str(done.value)
+    # Whoever runs the tests may be allowed everything.
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != tmp_path / "read-only")
+    with pytest.raises(StorageError, match="no directory in which this user may write"):
+        plan_reshard(root, "kept", 3, to=tmp_path / "read-only" / "new")
+    assert plan_reshard(root, "kept", 3, to=tmp_path / "new" / "root").partitions == 3
+
+    assert sorted(str(each) for each in tmp_path.rglob("*")) == names
 
 
 def test_progress_counts_each_row_twice(tmp_path: Path, random_source: random.Random) -> None:
