@@ -36,7 +36,7 @@ def run(steps: Steps[T], storage: ObjectStorage) -> T:
             except StorageError as error:
                 request = steps.throw(error)
                 continue
-            if answer is Outcome.UNKNOWN:
+            if answer is Outcome.UNKNOWN and not storage.was_denied():
                 time.sleep(wait_s)  # what failed is asked for again at once otherwise
                 wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
             request = steps.send(answer)

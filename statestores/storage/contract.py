@@ -119,3 +119,7 @@ class ObjectStorage(ABC):
     def last_failure(self) -> str | None:
         """Return why the last put of this thread was `Outcome.UNKNOWN`, for a message."""
         return None
+
+    def was_denied(self) -> bool:
+        """Return whether that was for want of a right: waiting gives nobody one."""
+        return False

@@ -18,7 +18,9 @@ from obstore.exceptions import (
     AlreadyExistsError,
     BaseError,
     NotModifiedError,
+    PermissionDeniedError,
     PreconditionError,
+    UnauthenticatedError,
 )
 from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
@@ -200,6 +202,10 @@ class ObstoreStorage(ObjectStorage):
         """Return what the last put of this thread met."""
         return getattr(self._failures, "last", None)
 
+    def was_denied(self) -> bool:
+        """Return whether the last put of this thread met that a right is missing."""
+        return getattr(self._failures, "denied", False)
+
     def _put(
         self,
         name: str,
@@ -208,7 +214,7 @@ class ObstoreStorage(ObjectStorage):
         refusals: type[BaseError] | tuple[type[BaseError], ...],
     ) -> Outcome:
         use_driver("obstore")
-        self._failures.last = None
+        self._failures.last, self._failures.denied = None, False
         try:
             # A condition holds for one request; several parts have none.
             obstore.put(self._store, self._prefix + name, data, mode=mode, use_multipart=False)
@@ -216,6 +222,7 @@ class ObstoreStorage(ObjectStorage):
             return Outcome.REFUSED
         except (BaseError, OSError) as error:
             self._failures.last = self._describe(error)
+            self._failures.denied = isinstance(error, PermissionDeniedError | UnauthenticatedError)
             return Outcome.UNKNOWN
         return Outcome.DONE
 
