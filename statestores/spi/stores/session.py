@@ -132,7 +132,8 @@ class SessionStore(StateStore, ReadOnlySessionStore[K, V]):
     ) -> int:
         """Put columns of equal length in order; return how many were accepted (SES-6).
 
-        All arguments are checked before the first put: a malformed one changes nothing.
+        All arguments are checked before the first put: a malformed one changes nothing. An
+        interrupt may leave the first ones put; `rollback`, or the same call, makes it one again.
         """
 
     @abstractmethod

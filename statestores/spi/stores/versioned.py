@@ -136,7 +136,8 @@ class VersionedStore(StateStore, ReadOnlyVersionedStore[K, V]):
     ) -> int:
         """Put columns of equal length in order; return how many were accepted (VRS-1).
 
-        All arguments are checked before the first put: a malformed one changes nothing.
+        All arguments are checked before the first put: a malformed one changes nothing. An
+        interrupt may leave the first ones put; `rollback`, or the same call, makes it one again.
         """
 
     @abstractmethod
