@@ -5,7 +5,7 @@ it. From a few thousand keys on that is worth the sorting; of keys that come in 
 gained. The result of a batch does not depend on its order: each key is in it once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from statestores.spi.engine import WriteBatch
@@ -18,6 +18,15 @@ took 0.53 to 0.62."""
 _LOOKED_AT = 16
 
 
+class InWriteOrder(Mapping[bytes, bytes | None]):
+    """A batch whose keys come in their order, but for a few: they are taken as they come.
+
+    Its rows may be made while an engine takes them, and each leaves its memory to the next.
+    """
+
+    __slots__ = ()
+
+
 def in_write_order(batch: WriteBatch) -> Iterable[tuple[bytes, bytes | None]]:
     """Return the changes of *batch*: by their keys if it is large, as they come if they are few."""
     return zip(*columns_in_write_order(batch), strict=True)
@@ -27,7 +36,7 @@ def columns_in_write_order(
     batch: WriteBatch,
 ) -> tuple[Iterable[bytes], Iterable[bytes | None]]:
     """Return the keys and the values of `in_write_order`, each by itself."""
-    if len(batch) < ORDERED_FROM:
+    if len(batch) < ORDERED_FROM or isinstance(batch, InWriteOrder):
         return batch, batch.values()
     keys = list(batch)  # once: a batch may make each of them anew
     if _seems_in_order(keys):

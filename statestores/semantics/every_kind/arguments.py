@@ -20,7 +20,10 @@ from statestores.spi.values import as_list
 MAX_TIME_MS = (1 << 63) - 1
 """Times are int64 milliseconds since the epoch, from 0."""
 
+_KEY_TYPES = frozenset({bytes})
 _VALUE_TYPES = frozenset({bytes, type(None)})
+_TIME_TYPES = frozenset({int})
+"""A set of the types of a column takes two thirds of a list of them, or of a look at each."""
 
 
 def check_key(key: object) -> None:
@@ -56,7 +59,7 @@ def check_keys(keys: list[Any]) -> None:
     Raises:
         InvalidTypeError: A key is of another type.
     """
-    if list(map(type, keys)).count(bytes) < len(keys):
+    if not set(map(type, keys)) <= _KEY_TYPES:
         for key in keys:
             check_key(key)
 
@@ -67,7 +70,7 @@ def check_values(values: list[Any]) -> None:
     Raises:
         InvalidTypeError: A value is of another type.
     """
-    if not _VALUE_TYPES.issuperset(map(type, values)):
+    if not set(map(type, values)) <= _VALUE_TYPES:
         for value in values:
             check_value(value)
 
@@ -157,7 +160,7 @@ def distinct_times(name: str, times_ms: list[Any]) -> set[int]:
 
 def _are_ints(values: list[Any]) -> bool:
     """Return whether each is an ``int``, and of no class derived from it."""
-    return list(map(type, values)).count(int) == len(values)
+    return set(map(type, values)) <= _TIME_TYPES
 
 
 def check_time_range(first_ms: int | None, last_ms: int | None) -> None:

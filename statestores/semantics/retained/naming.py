@@ -78,10 +78,9 @@ class Naming:
         by_span = self._at_once(batch, bounds_ms, horizon_ms)
         if by_span is None:
             by_span = self._by_span(batch, pending, horizon_ms)
-        time_ms = None if bounds_ms is None or bounds_ms[0] < bounds_ms[1] else bounds_ms[0]
         self._spans.drop_expired(horizon_ms)
         index, next_group, lowest = self._index_of(
-            by_span, batch, list(batch.values()), time_ms, first_group
+            by_span, batch, list(batch.values()), bounds_ms, first_group
         )
         batch.update(index)
         return batch, next_group, int.from_bytes(lowest)
@@ -116,9 +115,9 @@ class Naming:
             else:
                 keys = [key for each in parts for key in each.data_keys]
                 values = [value for each in parts for value in each.rows.values()]
-                only_ms = parts[0].start_ms if len(parts) == 1 else None
+                starts = [each.start_ms for each in parts]
                 found, first_group, low = self._index_of(
-                    {span: keys}, {}, values, only_ms, first_group
+                    {span: keys}, {}, values, (min(starts), max(starts)), first_group
                 )
             index.update(found)
             lowest = min(lowest, low)
@@ -157,16 +156,19 @@ class Naming:
         by_span: Mapping[int, list[bytes]],
         batch: Rows,
         values: list[bytes | None],
-        time_ms: int | None,
+        bounds_ms: tuple[int, int] | None,
         next_group: int,
     ) -> tuple[Rows, int, bytes]:
         """Return rows of the index, the number of the next group, and the lowest time.
 
-        All rows are of *time_ms*, unless it is ``None``. *values* are those of all keys, in their
-        order if they are of one span; *batch* has all rows, unless they are that and none of them
-        is a deletion.
+        *bounds_ms* are the lowest and the highest time of all rows, if they are known. *values* are
+        those of all keys, in their order if they are of one span; *batch* has all rows, unless they
+        are that and none of them is a deletion.
         """
-        only = None if time_ms is None else pack_time(time_ms)
+        only = highest = None
+        if bounds_ms is not None:
+            highest = pack_time(bounds_ms[1])
+            only = highest if bounds_ms[0] == bounds_ms[1] else None
         has_deletions = None in values
         in_order = values if len(by_span) == 1 else None
         index: Rows = {}
@@ -180,7 +182,9 @@ class Naming:
             self._named += len(fresh)
             self._spans.stage(span, fresh, fresh_bytes, keys, in_order, batch)
             for part in groups_of(fresh, fresh_bytes) if fresh else ():
-                time = only or self._rows.highest_time(part)
+                # Of all rows that become one group the highest time is known.
+                known = highest if in_order is not None and part is keys else only
+                time = known or self._rows.highest_time(part)
                 index[group_key(time, next_group)] = pack_names(part)
                 next_group += 1
                 lowest = min(lowest, time)

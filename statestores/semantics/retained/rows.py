@@ -111,7 +111,7 @@ class RetainedRows:
         else:
             packed = {time_ms: time_ms.to_bytes(SUFFIX_BYTES) for time_ms in set(times_ms)}
             suffixes = map(packed.__getitem__, times_ms)
-        return [DATA + key + suffix for key, suffix in zip(escaped, suffixes, strict=True)]
+        return list(map(b"".join, zip(repeat(DATA), escaped, suffixes)))
 
     def data_keys_at(self, keys: list[bytes], time_ms: int) -> list[bytes]:
         """Return the keys of rows without a number, all with the same time."""

@@ -59,7 +59,7 @@ class NamespacedRows(RowBatch):
         return self._pending, self._others
 
     def __iter__(self) -> Iterator[bytes]:
-        return chain([DATA + key for key in self._pending], self._others)
+        return chain(map(DATA.__add__, self._pending), self._others)
 
     def __len__(self) -> int:
         return len(self._pending) + len(self._others)

@@ -6,7 +6,7 @@ other leaves the memory of each to the next.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, compress
+from itertools import chain, compress, repeat
 from operator import add, lt
 from typing import Self, cast
 
@@ -14,9 +14,10 @@ from statestores.semantics.every_kind.arguments import MAX_TIME_MS
 from statestores.semantics.rows.commit_batch import ColumnBatch
 from statestores.semantics.rows.layout import DATA, HISTORY
 from statestores.semantics.versioned.rows import SUFFIX_BYTES, Latest, Waiting, pack_header
+from statestores.spi.write_order import InWriteOrder
 
 
-class FollowingVersions(ColumnBatch):
+class FollowingVersions(ColumnBatch, InWriteOrder):
     """Columns of latest versions, of those that they supersede, and rows of other namespaces.
 
     Latest rows come first and superseded ones after them, both in the order of their keys.
@@ -114,10 +115,11 @@ def _with_times(times_ms: Sequence[int], values: Sequence[bytes]) -> Iterable[by
 
 def _history_keys(keys: Sequence[bytes], starts_ms: Sequence[int]) -> Iterable[bytes]:
     """Return the row's key of each superseded version; `escape` is written out."""
+    if b"\x00" in b"".join(keys):
+        keys = [key.replace(b"\x00", b"\x00\xff") for key in keys]
+    suffixes: Iterable[bytes]
     if len(set(starts_ms)) == 1:
-        suffix = (MAX_TIME_MS - starts_ms[0]).to_bytes(SUFFIX_BYTES)
-        return (HISTORY + key.replace(b"\x00", b"\x00\xff") + suffix for key in keys)
-    return (
-        HISTORY + key.replace(b"\x00", b"\x00\xff") + (MAX_TIME_MS - start).to_bytes(SUFFIX_BYTES)
-        for key, start in zip(keys, starts_ms, strict=True)
-    )
+        suffixes = repeat((MAX_TIME_MS - starts_ms[0]).to_bytes(SUFFIX_BYTES))
+    else:
+        suffixes = ((MAX_TIME_MS - start).to_bytes(SUFFIX_BYTES) for start in starts_ms)
+    return map(b"".join, zip(repeat(HISTORY), keys, suffixes))

@@ -20,8 +20,8 @@ from statestores.semantics.every_kind.arguments import (
     check_reverse,
     check_time,
     check_time_range,
-    check_times,
     check_values,
+    highest_time,
     isolation_of,
     keys_and_times,
     refuse_put,
@@ -29,7 +29,7 @@ from statestores.semantics.every_kind.arguments import (
 from statestores.semantics.every_kind.engine_store import FEW_ROWS
 from statestores.semantics.rows.content_chunks import frozen_content
 from statestores.semantics.rows.layout import DATA
-from statestores.semantics.rows.progress import NO_STREAM_TIME, read_progress
+from statestores.semantics.rows.progress import read_progress
 from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES, KEEP_ONE_IN
 from statestores.semantics.rows.write_buffer import total_bytes
 from statestores.semantics.versioned.content import version_chunks
@@ -150,11 +150,10 @@ class EngineVersionedStore(VersionedReads, VacuumedCommits, VersionedStore[bytes
         self.check_open()
         key_list, value_list = as_list("keys", keys), as_list("values", values)
         times = as_list("timestamps_ms", timestamps_ms)
-        self._check_columns(key_list, value_list, times)
+        reached_ms = self._checked_columns(key_list, value_list, times)
         if len(times) <= FEW_ROWS and self._put_step:
             rows = zip(key_list, value_list, times, strict=True)
             return sum([self.put(*row).accepted for row in rows])
-        reached_ms = max(times, default=NO_STREAM_TIME)
         if times and min(times) < max(self._stream_time, reached_ms) - self._retention_ms:
             # Some may be too late: stream time at each put is the highest time before it.
             reached = accumulate(times, max, initial=self._stream_time)
@@ -164,15 +163,16 @@ class EngineVersionedStore(VersionedReads, VacuumedCommits, VersionedStore[bytes
                 list(compress(column, accepted)) for column in (key_list, value_list, times)
             )
             self._dropped += self._put_step * (len(accepted) - len(times))
-        self._take(key_list, value_list, times)  # nobody asks until when late ones are valid
+        # Nobody asks until when late ones are valid. What was too late is below stream time.
+        self._take(key_list, value_list, times, reached_ms)
         self._puts += self._put_step * len(times)
         return len(times)
 
     @staticmethod
-    def _check_columns(
+    def _checked_columns(
         keys: list[bytes], values: list[bytes | None], timestamps_ms: list[int]
-    ) -> None:
-        """Accept columns that can be put.
+    ) -> int:
+        """Accept columns that can be put; return the highest time, `NO_STREAM_TIME` of none.
 
         Raises:
             InvalidTypeError, InvalidArgumentError: One cannot, or their lengths differ.
@@ -180,12 +180,16 @@ class EngineVersionedStore(VersionedReads, VacuumedCommits, VersionedStore[bytes
         check_lengths(keys=keys, values=values, timestamps_ms=timestamps_ms)
         check_keys(keys)
         check_values(values)
-        check_times("timestamp_ms", timestamps_ms)
+        return highest_time("timestamp_ms", timestamps_ms)
 
     def _take(
-        self, keys: list[bytes], values: list[bytes | None], timestamps_ms: list[int]
+        self,
+        keys: list[bytes],
+        values: list[bytes | None],
+        timestamps_ms: list[int],
+        reached_ms: int,
     ) -> None:
-        """Have versions pending, whatever their times; their columns are checked."""
+        """Have versions up to *reached_ms* pending; their columns are checked."""
         pending = self._pending
         if len(distinct := set(keys)) == len(keys) and pending.keys().isdisjoint(distinct):
             versions: Iterator[Waiting] = zip(timestamps_ms, values, strict=True)
@@ -196,7 +200,7 @@ class EngineVersionedStore(VersionedReads, VacuumedCommits, VersionedStore[bytes
                     pending[key] = with_version(pending[key], time_ms, value)
                 else:
                     pending[key] = (time_ms, value)
-        self._stream_time = max(self._stream_time, max(timestamps_ms, default=NO_STREAM_TIME))
+        self._stream_time = max(self._stream_time, reached_ms)
         self._uncommitted_bytes += sum(map(len, keys)) + total_bytes(values) + 8 * len(keys)
 
     def delete(self, key: bytes, timestamp_ms: int) -> VersionedRecord[bytes] | None:
@@ -348,11 +352,11 @@ class EngineVersionedStore(VersionedReads, VacuumedCommits, VersionedStore[bytes
         check_changes(changes, self.specification)
         keys, values = as_list("keys", changes.keys), as_list("values", changes.values)
         times = as_list("times_ms", self._times_of(changes))
-        self._check_columns(keys, values, times)
+        reached_ms = self._checked_columns(keys, values, times)
         if stream_time_ms is not None:
             check_time("stream_time_ms", stream_time_ms)
             self._stream_time = max(self._stream_time, stream_time_ms)
-        self._take(keys, values, times)
+        self._take(keys, values, times, reached_ms)
 
     def _times_of(self, changes: Changes) -> Values[int]:
         if changes.times_ms is None:
