@@ -12,11 +12,13 @@ for driver in ("statestores_leveldb", "rocksdict", "sqlalchemy", "pyarrow"):
     pytest.importorskip(driver, reason=f"the driver {driver} is not installed")
 
 # Behind the skip, since they import the drivers.
+
 from statestores.semantics.rows.layout import DATA, END, HISTORY  # noqa: E402
 from statestores_benchmarks.cases import TINY, Timed  # noqa: E402
 from statestores_benchmarks.drivers import OPENED  # noqa: E402
+from statestores_benchmarks.floors.batches import beginner, getter  # noqa: E402
+from statestores_benchmarks.floors.versions import commit_versions, put_versions  # noqa: E402
 from statestores_benchmarks.measurement import measure  # noqa: E402
-from statestores_benchmarks.version_floor import commit_versions, put_versions  # noqa: E402
 from statestores_benchmarks.workloads.batches import groups  # noqa: E402
 from statestores_rocksdb import RocksDBEngine  # noqa: E402
 
@@ -63,7 +65,7 @@ def rows(path: Path) -> dict[bytes, list[tuple[bytes, bytes]]]:
 def test_it_leaves_the_rows_that_ours_leaves(tmp_path: Path, *, is_of_one_time: bool) -> None:
     """Keys that hold zero bytes are escaped where they lie before a time, and only there."""
     given = columns(is_of_one_time=is_of_one_time)
-    with put_versions(given, tmp_path / "floor") as timed:
+    with put_versions("rocksdb", given, tmp_path / "floor") as timed:
         timed()
     expected = ours(given, tmp_path / "ours")
 
@@ -77,13 +79,13 @@ def test_what_is_stored_is_superseded(tmp_path: Path, *, is_of_one_time: bool) -
     keys, values, times = columns(is_of_one_time=is_of_one_time)
     half, count = len(KEYS) // 2, len(KEYS)
     with OPENED["versioned"]("rocksdb", tmp_path / "floor") as store:
-        engine = store._engine
+        get, begin = getter("rocksdb", store), beginner("rocksdb", store)
         for start, stop in ((0, half), (count, 2 * count), (2 * count, 3 * count)):
             part = slice(start, stop)
             pending = dict(
                 zip(keys[part], zip(times[part], values[part], strict=True), strict=True)
             )
-            commit_versions(engine._get, engine._write, {}, pending)
+            commit_versions(get, begin, {}, pending)
     given = (
         keys[:half] + keys[count:],
         values[:half] + values[count:],
@@ -99,14 +101,14 @@ def test_what_was_put_is_remembered(tmp_path: Path) -> None:
     asked: list[list[bytes]] = []
     latest: dict[bytes, tuple[int, bytes]] = {}
     with OPENED["versioned"]("rocksdb", tmp_path) as store:
-        engine = store._engine
+        find, begin = getter("rocksdb", store), beginner("rocksdb", store)
 
         def get(keys: list[bytes]) -> Any:
             asked.append(keys)
-            return engine._get(keys)
+            return find(keys)
 
-        commit_versions(get, engine._write, latest, {b"a": (1, b"x")})
-        commit_versions(get, engine._write, latest, {b"a": (2, b"y"), b"b": (2, b"z")})
+        commit_versions(get, begin, latest, {b"a": (1, b"x")})
+        commit_versions(get, begin, latest, {b"a": (2, b"y"), b"b": (2, b"z")})
 
     assert asked == [[DATA + b"a"], [DATA + b"b"]]
     assert latest == {b"a": (2, b"y"), b"b": (2, b"z")}

@@ -22,6 +22,8 @@ from statestores.semantics.rows.escaped_keys import escape
 from statestores.semantics.rows.layout import DATA, HISTORY
 from statestores.spi.records import Changes, TimestampedValue, VersionedRecord
 from statestores_benchmarks.cases import Outcome, Timed
+from statestores_benchmarks.floors.batches import beginner
+from statestores_benchmarks.floors.versions import Versions, commit_versions
 from statestores_benchmarks.kafka_stores.ours import (
     DAY_MS,
     GAP_MS,
@@ -36,7 +38,6 @@ from statestores_benchmarks.kafka_stores.ours import (
     summed,
 )
 from statestores_benchmarks.kafka_stores.rows import BEGIN_MS, HOUR_MS, VERSIONS, Rows
-from statestores_benchmarks.version_floor import Versions, commit_versions
 from statestores_rocksdb.database import driver_options
 
 _STAMP_BYTES = 8
@@ -171,7 +172,7 @@ def put_versions(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
     """
     given = dated(rows)
     with opened(VERSIONED, options, path) as store:
-        get, write = store._engine._get, store._engine._write  # noqa: SLF001  # as above
+        get, begin = store._engine._get, beginner("rocksdb", store)  # noqa: SLF001  # as above
 
         def work() -> Outcome:
             latest: Versions = {}
@@ -179,7 +180,7 @@ def put_versions(rows: Rows, options: Options, path: Path) -> Iterator[Timed]:
                 pending: Versions = {}
                 for key, value in zip(keys, values, strict=True):
                     pending[key] = at, value
-                commit_versions(get, write, latest, pending)
+                commit_versions(get, begin, latest, pending)
             return Outcome(answer=lambda: rows.count)
 
         yield work

@@ -20,7 +20,8 @@ from statestores_benchmarks.cases import (
 )
 from statestores_benchmarks.data import COMMIT_ROWS, VALUE, distinct_keys, zipf_keys
 from statestores_benchmarks.drivers import OPENED, content, open_typed
-from statestores_benchmarks.version_floor import put_versions
+from statestores_benchmarks.floors.columns import put_rows
+from statestores_benchmarks.floors.versions import put_versions
 
 _UPDATE_ROWS = 10_000
 _ZIPF_KEYS = 50_000
@@ -34,9 +35,9 @@ _SINGLE = "one by one"
 _PUT_MANY = "put_many of 1,000"
 _FLOOR = "the floor, by the driver's calls"
 
-_AT_FLOOR = "rocksdb", "versioned"
+_AT_FLOOR = {("rocksdb", "versioned")}
 """Whose floor takes more than the target: `FLOOR_FACTOR` of the floor is asked for instead
-(docs/decisions/0210-what-a-put-of-many-versions-cannot-leave-out.md)."""
+(docs/decisions/0215-what-puts-of-many-rows-cannot-leave-out.md)."""
 
 _LEAST_ROUNDS = 9
 """What is reached lies nearer to the targets than medians of three rounds to each other."""
@@ -137,28 +138,28 @@ def _added(
 
 
 def _put_group(backend: str, kind: str, columns: Columns) -> Group:
-    cases = [
-        Case(_SINGLE, partial(_put_each, backend, kind, columns)),
-        Case(_PUT_MANY, partial(_put_many, backend, kind, columns)),
-    ]
+    floor = (
+        partial(put_versions, backend, columns)
+        if kind == "versioned"
+        else partial(put_rows, backend, kind, columns)
+    )
     row = f"{kind} put_many of 1,000 with commit against"
-    targets = [Target(case=_PUT_MANY, at_most=0.75, row=f"{row} single puts, {backend}")]
-    if (backend, kind) == _AT_FLOOR:
-        cases.append(Case(_FLOOR, partial(put_versions, columns)))
-        targets = [
-            replace(targets[0], floor=_FLOOR, unasked="retired"),
-            Target(
-                case=_PUT_MANY,
-                at_most=FLOOR_FACTOR,
-                base=_FLOOR,
-                row=f"{row} the floor, {backend}",
-            ),
-        ]
+    first = Target(case=_PUT_MANY, at_most=0.75, row=f"{row} single puts, {backend}", floor=_FLOOR)
+    targets = [first]
+    if (backend, kind) in _AT_FLOOR:
+        instead = Target(
+            case=_PUT_MANY, at_most=FLOOR_FACTOR, base=_FLOOR, row=f"{row} the floor, {backend}"
+        )
+        targets = [replace(first, unasked="retired"), instead]
     return Group(
         name=f"{backend}-{kind}-put-many",
         title=f"{backend}: {kind}, put {len(columns[0]):,} rows, commit every 1,000",
         operations=len(columns[0]),
-        cases=cases,
+        cases=[
+            Case(_SINGLE, partial(_put_each, backend, kind, columns)),
+            Case(_PUT_MANY, partial(_put_many, backend, kind, columns)),
+            Case(_FLOOR, floor),
+        ],
         targets=targets,
         least_rounds=_LEAST_ROUNDS,
     )

@@ -16,14 +16,12 @@ from pathlib import Path
 from struct import Struct
 from typing import Any
 
-from rocksdict import WriteBatch
-
 from statestores.semantics.every_kind.arguments import MAX_TIME_MS
 from statestores.semantics.rows.layout import DATA, HISTORY
 from statestores.semantics.versioned.rows import SUFFIX_BYTES
 from statestores_benchmarks.cases import Outcome, Timed
-from statestores_benchmarks.data import COMMIT_ROWS
 from statestores_benchmarks.drivers import OPENED, content
+from statestores_benchmarks.floors.batches import Begin, batches_of, beginner, getter
 
 Versions = dict[bytes, tuple[int, bytes]]
 """When the latest version of a key starts, and its value."""
@@ -32,32 +30,27 @@ _HEADER = Struct(">Q")
 
 
 @contextmanager
-def put_versions(columns: Sequence[list[Any]], path: Path) -> Iterator[Timed]:
+def put_versions(backend: str, columns: Sequence[list[Any]], path: Path) -> Iterator[Timed]:
     """Put columns of keys, values and times, in which the times of each key ascend.
 
     Batches have as many rows as commits do, but each key once, as the rows of a commit have.
     """
-    keys, values, times = columns
-    step = min(COMMIT_ROWS, len(set(keys)))
-    batches = [
-        [column[start : start + step] for column in (keys, values, times)]
-        for start in range(0, len(keys), step)
-    ]
-    with OPENED["versioned"]("rocksdb", path) as store:
-        get, write = store._engine._get, store._engine._write  # noqa: SLF001  # the driver's
+    batches = batches_of(columns)
+    with OPENED["versioned"](backend, path) as store:
+        get, begin = getter(backend, store), beginner(backend, store)
 
         def timed() -> Outcome:
             latest: Versions = {}
-            for some, put, at in batches:
-                versions = zip(at, put, strict=True)
-                commit_versions(get, write, latest, dict(zip(some, versions, strict=True)))
+            for keys, values, times in batches:
+                versions = zip(times, values, strict=True)
+                commit_versions(get, begin, latest, dict(zip(keys, versions, strict=True)))
             return Outcome(answer=lambda: content(store))
 
         yield timed
 
 
 def commit_versions(
-    get: Callable[[Any], Any], write: Callable[[Any], None], latest: Versions, pending: Versions
+    get: Callable[[list[bytes]], Any], begin: Begin, latest: Versions, pending: Versions
 ) -> None:
     """Write the rows of *pending* versions, and have them among the *latest*.
 
@@ -72,8 +65,8 @@ def commit_versions(
             if row is not None:
                 stored[place] = _HEADER.unpack_from(row)[0], row[_HEADER.size :]
     starts, values = _parted(map(pending.__getitem__, keys))
-    batch = WriteBatch(raw_mode=True)
-    deque(map(batch.put, map(DATA.__add__, keys), _behind(starts, values)), maxlen=0)
+    put, write = begin()
+    deque(map(put, map(DATA.__add__, keys), _behind(starts, values)), maxlen=0)
     if None in stored:
         keys, starts = list(compress(keys, stored)), list(compress(starts, stored))
         stored = list(filter(None, stored))
@@ -85,8 +78,8 @@ def commit_versions(
     else:
         suffixes = ((MAX_TIME_MS - start).to_bytes(SUFFIX_BYTES) for start in began)
     names = map(b"".join, zip(repeat(HISTORY), keys, suffixes))
-    deque(map(batch.put, names, _behind(starts, superseded)), maxlen=0)
-    write(batch)
+    deque(map(put, names, _behind(starts, superseded)), maxlen=0)
+    write()
     latest.update(pending)
 
 

@@ -1,0 +1,36 @@
+"""What all floors of many rows share: batches of columns, and those of the driver."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from statestores_benchmarks.data import COMMIT_ROWS
+from statestores_benchmarks.drivers import raw_batch
+
+Begin = Callable[[], tuple[Callable[[bytes, bytes], object], Callable[[], object]]]
+"""Begins a batch of the driver: how to put a row into it, and how to write it."""
+
+
+def batches_of(columns: Sequence[list[Any]]) -> list[list[list[Any]]]:
+    """Return *columns*, keys first, in parts: as many rows as commits have, and each key once."""
+    step = min(COMMIT_ROWS, len(set(columns[0])))
+    return [
+        [column[start : start + step] for column in columns]
+        for start in range(0, len(columns[0]), step)
+    ]
+
+
+def beginner(backend: str, store: Any) -> Begin:
+    """Return what begins batches of the driver that *store* is on."""
+    database = store._engine._database  # noqa: SLF001  # the driver's
+
+    def begin() -> tuple[Callable[[bytes, bytes], object], Callable[[], object]]:
+        batch, write = raw_batch(backend, database)
+        return batch.put, write
+
+    return begin
+
+
+def getter(backend: str, store: Any) -> Callable[[list[bytes]], list[bytes | None]]:
+    """Return what reads many rows of the driver that *store* is on."""
+    get = store._engine._database.get  # noqa: SLF001  # likewise
+    return get if backend == "rocksdb" else lambda keys: list(map(get, keys))
