@@ -17,6 +17,8 @@ for driver in ("statestores_leveldb", "rocksdict", "pyarrow"):
 from statestores_benchmarks import __main__ as measuring  # noqa: E402
 from statestores_benchmarks import report  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("little_garbage")
+
 
 def call(main: Callable[..., None], *arguments: object) -> Result:
     """Return how a command ended, and what it wrote."""

@@ -1,12 +1,11 @@
 """Kafka Streams' own stores as a peer: they do the same work, and are left out without Java."""
 
 import shutil
-import subprocess
-import sys
 from functools import cached_property
 from pathlib import Path
 
 import pytest
+from forked_programs import run
 
 pytest.importorskip("rocksdict", reason="the driver rocksdict is not installed")
 
@@ -18,6 +17,14 @@ from statestores_benchmarks.kafka_stores.ours import Way
 from statestores_benchmarks.kafka_stores.rows import VERSIONS, Rows
 from statestores_benchmarks.measurement import measure
 from statestores_rocksdb import RocksDBEngine
+
+_COMMAND = """
+import os, runpy, sys
+
+os.environ.clear()
+os.environ["PATH"] = sys.argv.pop(1)
+runpy.run_module("statestores_benchmarks", run_name="__main__", alter_sys=True)
+"""
 
 MOST_HEAD_BYTES = 16
 """What ours may have in front of the names of a commit's rows."""
@@ -66,13 +73,7 @@ def test_both_sides_find_the_same() -> None:
 
 def test_without_java_the_comparison_is_skipped_by_name(tmp_path: Path) -> None:
     """And the command is none the worse: whoever has no Java gets every other benchmark."""
-    said = subprocess.run(
-        [sys.executable, "-m", "statestores_benchmarks", "--scale", "tiny", "--kafka-stores"],
-        env={"PATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    said = run(_COMMAND, tmp_path, "--scale", "tiny", "--kafka-stores")
 
     assert said.returncode == 0, said.stderr
     assert "skipped: Kafka Streams' stores" in said.stderr

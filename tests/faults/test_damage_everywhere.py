@@ -6,12 +6,11 @@ an abort of the driver, and no answer at all within the limit.
 """
 
 import json
+import multiprocessing
 import os
 import random
 import select
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from damaged_reader import OTHER, SOURCE, STORE, row
+from forked_programs import Forked
 
 import statestores as ss
 from statestores import failpoints
@@ -41,37 +41,32 @@ class _Reader:
     """The process that opens the copies; it is begun again after it has died or been stopped."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Forked | None = None
 
     def ask(self, kind: str, path: Path) -> dict[str, object]:
         """Return the answer about *path*, or what became of the process."""
         if self._process is None:
-            self._process = subprocess.Popen(
-                [sys.executable, str(_KIT / "damaged_reader.py")],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-            )
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(f"{kind} {path}\n")
-        process.stdin.flush()
-        ready, _, _ = select.select([process.stdout], [], [], _LIMIT_SECONDS)
-        line = process.stdout.readline() if ready else ""
+            given, self._requests = multiprocessing.Pipe(duplex=False)
+            self._process = Forked(_KIT / "damaged_reader.py", given=given)
+            given.close()
+        os.write(self._requests.fileno(), f"{kind} {path}\n".encode())
+        ready, _, _ = select.select([self._process.stdout], [], [], _LIMIT_SECONDS)
+        line = self._process.stdout.readline() if ready else ""
         if line:
             answer: dict[str, object] = json.loads(line)
             return answer
-        self.close()
-        return {"wrong": f"it ended with {process.returncode}" if ready else "no answer"}
+        code = self.close()
+        return {"wrong": f"it ended with {code}" if ready else "no answer"}
 
-    def close(self) -> None:
-        """Stop the process."""
-        if self._process is not None:
-            process, self._process = self._process, None
-            process.kill()
-            process.communicate()
+    def close(self) -> int | None:
+        """Stop the process, and return how it ended."""
+        if self._process is None:
+            return None
+        process, self._process = self._process, None
+        self._requests.close()
+        process.kill()
+        with process:
+            return process.wait()
 
 
 @pytest.fixture(scope="module")
