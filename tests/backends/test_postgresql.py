@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_programs import run
 
 from statestores.errors import (
     InvalidArgumentError,
@@ -145,16 +144,11 @@ class TestUrls:
             """
         for package in ("sqlalchemy", "psycopg2"):
             with subtests.test(package=package):
-                run = subprocess.run(
-                    [sys.executable, "-c", textwrap.dedent(program), tmp_path / package, package],
-                    capture_output=True,
-                    text=True,
-                    check=False,
-                )
+                ended = run(textwrap.dedent(program), tmp_path / package, package)
 
-                assert run.stderr == ""
-                assert f"{package!r}" in run.stdout
-                assert "pip install 'statestores[postgresql]'" in run.stdout
+                assert ended.stderr == ""
+                assert f"{package!r}" in ended.stdout
+                assert "pip install 'statestores[postgresql]'" in ended.stdout
 
     def test_settings_of_the_server_do_not_matter(
         self, postgresql_url: str, tmp_path: Path

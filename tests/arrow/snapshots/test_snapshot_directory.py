@@ -1,11 +1,10 @@
 """Names, leftovers, and who may remove them."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked_programs import Forked
 
 from statestores.arrow import list_snapshots, remove_stale_temporaries, write_snapshot
 from statestores.arrow.snapshots.directory import publish, temporary_directory
@@ -14,13 +13,13 @@ from statestores.spi import KeyValueStore, TopicPartition
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 
 _HOLD = """
-import sys
+import sys, time
 from pathlib import Path
 from statestores.arrow.snapshots.directory import temporary_directory
 with temporary_directory(Path(sys.argv[1])) as path:
     (path / "data-0000.arrow").write_bytes(b"half")
     print(path, flush=True)
-    sys.stdin.read()
+    time.sleep(60)
 """
 
 
@@ -70,13 +69,11 @@ def test_what_this_process_is_writing_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.spec("SNP-15")
 def test_what_another_process_is_writing_is_left_alone_until_it_dies(tmp_path: Path) -> None:
     """Its lock is the kernel's, so it is gone with the process, however that ends."""
-    command = [sys.executable, "-c", _HOLD, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
-        assert writer.stdout is not None
-        path = Path(writer.stdout.readline().decode().strip())
+    with Forked(_HOLD, tmp_path) as writer:
+        path = Path(writer.stdout.readline().strip())
         while_alive = remove_stale_temporaries(tmp_path)
+        assert writer.is_running()
         writer.kill()
-        writer.wait()
 
     assert while_alive == []
     assert remove_stale_temporaries(tmp_path) == [path]
