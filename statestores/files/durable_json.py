@@ -43,8 +43,11 @@ def read_json(path: Path) -> dict[str, Any] | None:
         readable = stat.S_ISREG(about.st_mode) and about.st_size <= MAX_FILE_BYTES
         data = b""
         if readable:
+            # Not up to the limit at once: Python would ask the system for as much memory.
             with os.fdopen(descriptor, "rb", closefd=False) as file:
-                data = file.read(MAX_FILE_BYTES)
+                data = file.read(about.st_size + 1)
+                if len(data) > about.st_size:  # it has grown since
+                    data += file.read(MAX_FILE_BYTES - len(data))
     except OSError as error:
         raise StorageError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
     finally:

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -370,6 +371,32 @@ def test_a_file_that_cannot_be_replaced_stays_as_it_was(
 
     assert durable_json.read_json(path) == {"old": True}
     assert [entry.name for entry in tmp_path.iterdir()] == ["file.json"]
+
+
+def test_a_small_file_is_read_in_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python asked the system for the longest that such a file may be, for each that was read.
+
+    That was 256 MiB, a dozen times for each store that was opened: most of the time of a read, and
+    where the address space of a process is limited, no store could be opened. A file that grows
+    while it is read is still read to its end.
+    """
+    path = tmp_path / "small.json"
+    durable_json.write_json(path, {"small": True})
+    tracemalloc.start()
+    found = durable_json.read_json(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert found == {"small": True}
+    assert peak < 1 << 20
+
+    seen = path.stat()
+    durable_json.write_json(path, {"large": "x" * 100_000})
+    monkeypatch.setattr("os.fstat", lambda descriptor: seen)
+
+    assert durable_json.read_json(path) == {"large": "x" * 100_000}
 
 
 @pytest.mark.spec("LAY-12")
