@@ -221,6 +221,10 @@ class NamedSpans:
             elif changed:
                 of = batch or dict(zip(keys, values or (), strict=True))
                 theirs = [of[key] for key in changed]
+        if fresh and rows is None and not changed:
+            # Now: the engine's batch takes them out of the processor's cache. If it fails, all is
+            # forgotten (`begin`).
+            self._names.setdefault(span, set()).update(fresh)
         if fresh or changed:
             self._staged.append((span, fresh, fresh_bytes, changed, theirs))
 
@@ -284,8 +288,6 @@ class NamedSpans:
             if rows is not None:
                 rows.update(zip(changed, values, strict=True))
                 self._value_bytes += total_bytes(list(values)) + _BYTES_OF_A_VALUE * len(values)
-            else:
-                self._names.setdefault(span, set()).update(fresh)
         self._staged = []
         starts = self.starts
         for span, start_ms, known, sizes, is_kept in self._staged_starts:

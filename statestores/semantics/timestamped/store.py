@@ -193,7 +193,8 @@ class EngineTimestampedKeyValueStore(
         self._columns = None
         self._rows.update(zip(row_keys, stamped, strict=True))
         if reached > self._stream_time:
-            place = timestamps_ms.index(reached)
+            is_last = timestamps_ms[-1] == reached  # as of a stream in order
+            place = -1 if is_last else timestamps_ms.index(reached)
             highest = stamped[place]
             if highest is not None:
                 self._stream_time = reached
