@@ -35,7 +35,14 @@ _SINGLE = "one by one"
 _PUT_MANY = "put_many of 1,000"
 _FLOOR = "the floor, by the driver's calls"
 
-_AT_FLOOR = {("rocksdb", "versioned")}
+_AT_FLOOR = {
+    ("rocksdb", "key-value"),
+    ("rocksdb", "timestamped"),
+    ("rocksdb", "versioned"),
+    ("rocksdb", "window"),
+    ("leveldb", "versioned"),
+    ("leveldb", "window"),
+}
 """Whose floor takes more than the target: `FLOOR_FACTOR` of the floor is asked for instead
 (docs/decisions/0215-what-puts-of-many-rows-cannot-leave-out.md)."""
 
