@@ -42,10 +42,12 @@ def remove_left_over(root: StateRoot, store: str) -> None:
 
     Raises:
         StoreLockedError: One is at work, or somebody publishes.
+        StoreReshardedError: Another reshard counts by now, which removes it.
         StorageError: It cannot be removed.
     """
     if not left_over(root.path, store, root.store(store).generation):
         return
+    root.check_current(store)  # else its lock would be made anew where partitions have been removed
     lock = DirectoryLock.acquire(staging_directory(root.home(store)))
     try:
         root.check_current(store)

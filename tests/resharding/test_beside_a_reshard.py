@@ -281,6 +281,9 @@ def test_a_reshard_that_comes_next_keeps_its_files(
             assert other.result().partitions == 5
 
         assert shown(to or root, SPECIFICATIONS["key-value"]) == content, name
+        generation = StateRoot.open(to or root).store("kept").generation
+        left = sorted(each.name for each in ((to or root) / "kept").iterdir())
+        assert left == [f"generation-{generation}"], name
 
 
 @pytest.mark.spec("RSH-25")
