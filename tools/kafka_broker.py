@@ -31,6 +31,7 @@ from provide_java import find_java, java_version
 
 _HERE = Path(__file__).resolve().parent
 BUILD = _HERE.parent / "build" / "kafka"
+_PROPERTIES = _HERE / "kafka"
 _OLDEST_JAVA = 17
 _PATIENCE_SECONDS = 120.0
 _POLL_SECONDS = 0.02
@@ -201,8 +202,8 @@ class Broker:
                 [command[0], _TELLS_DEATHS, *command[1:]],
                 self._settings("server", "controller"),
             )
-            self._broker.format()
-            self._controller.format()
+            self._format(self._broker, "server", "broker")
+            self._format(self._controller, "server", "controller")
         else:
             files = ["server"]
             if more_listeners:
@@ -210,11 +211,11 @@ class Broker:
                 files.append("listeners")
                 self.addresses += [f"127.0.0.1:{self._ports[each]}" for each in names[2:]]
             self._broker = Node(directory, command, self._settings(*files))
-            self._format()
+            self._format(self._broker, "server")
 
     def _settings(self, *names: str) -> str:
         """Return the settings of files, of which the last one prevails."""
-        parts = [(_HERE / "kafka" / f"{name}.properties").read_text("utf-8") for name in names]
+        parts = [(_PROPERTIES / f"{name}.properties").read_text("utf-8") for name in names]
         text = "\n".join(parts)
         for name, port in self._ports.items():
             text = text.replace(f"@{name}@", str(port))
@@ -228,7 +229,7 @@ class Broker:
             unfinished = CLASSES.with_name(f".{CLASSES.name}")
             unfinished.unlink(missing_ok=True)
             node = Node(directory, command, self._settings("server"))
-            node.format()
+            self._format(node, "server")
             node.start(
                 self._ports["PORT"], "-Xlog:disable", f"-XX:ArchiveClassesAtExit={unfinished}"
             )
@@ -238,14 +239,17 @@ class Broker:
             unfinished.replace(CLASSES)
             shutil.rmtree(directory)
 
-    def _format(self) -> None:
-        """Give the node its first files: made once for all, since that takes a second of Java."""
-        made, data = BUILD / "formatted", self._broker.directory / "data"
+    def _format(self, node: Node, *names: str) -> None:
+        """Give *node* its first files: made once for all of the settings, by a second of Java."""
+        made, data = BUILD / "-".join(["formatted", *names]), node.directory / "data"
+        sources = [_PROPERTIES / f"{name}.properties" for name in names]
+        newest = max(each.stat().st_mtime for each in (kafka_libraries(), *sources))
         with alone(made):
-            if not made.is_dir() or made.stat().st_mtime < (BUILD / "libraries").stat().st_mtime:
-                self._broker.format()
+            if not made.is_dir() or made.stat().st_mtime < newest:
+                node.format()
                 shutil.rmtree(made, ignore_errors=True)
                 shutil.copytree(data, made)
+                made.touch()
             elif not data.exists():
                 shutil.copytree(made, data)
 

@@ -5,6 +5,7 @@ Prints the directory when they are there. Needs Maven. Whatever follows goes to 
 """
 
 import fcntl
+import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+_LIVES_SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Of a Java that lives for seconds: compiling well takes it half of its processor time."""
 
 
 class UnavailableError(Exception):
@@ -43,6 +48,7 @@ def libraries(pom: Path, known: Path, *arguments: str) -> Path:
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
+            env={"MAVEN_OPTS": _LIVES_SHORT, **os.environ},
         )
         if said.returncode:
             raise UnavailableError(f"Maven could not get the jars of {pom}: {said.stdout}")
