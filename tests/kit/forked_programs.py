@@ -9,6 +9,7 @@ A program is text, or the path of a file, that runs as ``__main__`` would; but i
 functions of `atexit`.
 """
 
+import gc
 import io
 import multiprocessing
 import os
@@ -22,6 +23,7 @@ from types import TracebackType
 from typing import Any, Self
 
 _PRELOADED = [
+    "confluent_kafka.admin",
     "pandas",
     "pyarrow.compute",
     "pyarrow.dataset",
@@ -29,10 +31,15 @@ _PRELOADED = [
     "pydantic.type_adapter",
     "rich.live",
     "rich.progress",
+    "statestores.kafka",
     "statestores.migration",
-    "statestores.processing",
+    "statestores.processing.columns.ways",
+    "statestores.processing.local",
+    "statestores.resharding.replacing",
+    "statestores.serving",
     "statestores.staging.staged_write",
     "statestores.tasks",
+    "statestores_conformance.faults.crash_child",
     "statestores_leveldb",
     "statestores_memory",
     "statestores_rocksdb",
@@ -146,6 +153,7 @@ def _perform(
     errors: str,
 ) -> None:
     """Be the program: what runs in the child."""
+    gc.freeze()  # or it would copy, page by page, what was imported once its collector sees it
     os.dup2(stdout.fileno(), 1)
     stdout.close()
     descriptor = os.open(errors, os.O_WRONLY | os.O_APPEND)
