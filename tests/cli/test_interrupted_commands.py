@@ -186,6 +186,15 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+def take(workplace: Path, words: str, place: Path) -> None:
+    """Copy to *place* what *words* name of the workplace: all of it is three hundred files."""
+    place.mkdir()
+    for each in workplace.iterdir():
+        if each.stem in words:
+            copy = shutil.copytree if each.is_dir() else shutil.copy
+            copy(each, place / each.name)
+
+
 def listing(directory: Path) -> set[str]:
     """Return the names of what is in *directory*."""
     return {str(each.relative_to(directory)) for each in directory.rglob("*")}
@@ -221,7 +230,7 @@ def test_a_command_that_is_told_to_end(
     """
     words = CALLS[command]
     whole = tmp_path / "whole"
-    shutil.copytree(workplace, whole)
+    take(workplace, words, whole)
     done, calls = call(whole, words, signal.SIGINT, 0)
     fine = ANSWERS.get(command, {0})
     assert done.returncode in fine, done.stderr
@@ -231,7 +240,7 @@ def test_a_command_that_is_told_to_end(
         at = 1 + calls * (2 * moment + 1) // (2 * MOMENTS)
         with subtests.test(signal=number.name, at=f"{at} of {calls}"):
             place = tmp_path / str(moment)
-            shutil.copytree(workplace, place)
+            take(workplace, words, place)
             ended, _ = call(place, words, number, at)
             accepted = {128 + number} | ({0} if command in ENDS_WELL else set())
             killed = -ended.returncode  # by SIGTERM, while it was still loading
