@@ -17,7 +17,7 @@ import pyarrow as pa
 from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.processing.columns.batches import ProcessBatches
 from statestores.processing.columns.column import Flags, Numbers
-from statestores.processing.columns.expressions import OnColumns
+from statestores.processing.columns.expressions import is_on_columns
 from statestores.processing.error_policy import ErrorPolicy
 from statestores.processing.operators.ends import Source
 from statestores.processing.operators.last_updates import children_of
@@ -215,7 +215,7 @@ def _of_name(node: Node, store: str) -> StoreSpecification[Any, Any]:
 
 def _keeps_times(operator: Operator) -> bool:
     if isinstance(operator, (Map, FlatMap)):  # a function may give records of other times
-        return isinstance(operator.function, OnColumns)
+        return is_on_columns(operator.function)
     return isinstance(operator, _KEEP_TIMES)
 
 

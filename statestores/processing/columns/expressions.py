@@ -1,7 +1,7 @@
 """Arrow expressions as functions: of a record, and of whole columns, with the same result."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,12 +17,19 @@ from statestores.spi import Serde
 _OUT = "out"
 
 
-@runtime_checkable
 class OnColumns(Protocol):
     """A function of a record that can be applied to columns."""
 
     def on_columns(self, columns: RecordColumns) -> pa.Array:
         """Return what the function gives for each record."""
+
+
+def is_on_columns(function: object) -> TypeGuard[OnColumns]:
+    """Return whether *function* can be applied to columns.
+
+    Each step asks for each batch. Before Python 3.12, `isinstance` with a protocol takes 24 µs.
+    """
+    return hasattr(function, "on_columns")
 
 
 class _Evaluated:

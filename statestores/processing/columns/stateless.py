@@ -20,7 +20,7 @@ from statestores.processing.columns.column import (
     NotOnColumnsError,
     Numbers,
 )
-from statestores.processing.columns.expressions import OnColumns
+from statestores.processing.columns.expressions import is_on_columns
 from statestores.processing.columns.rows import (
     ChangeColumns,
     RecordColumns,
@@ -79,7 +79,7 @@ def filtered(operator: Filter, columns: RecordColumns, task: TaskRows) -> Record
     """Keep the records of which the expression or the function is true, or not true."""
     del task
     predicate: Any = operator.predicate
-    if not isinstance(predicate, OnColumns):
+    if not is_on_columns(predicate):
         keep = operator.keep
         kept = [bool(predicate(record)) is keep for _, record in columns.items()]
         return columns.take(places_of(np.array(kept, np.bool_)))
@@ -94,7 +94,7 @@ def mapped(operator: Map, columns: RecordColumns, task: TaskRows) -> RecordColum
     """Give each record the value of the expression, or what the function makes of it."""
     del task
     function: Any = operator.function
-    if isinstance(function, OnColumns):
+    if is_on_columns(function):
         return columns.with_value(Column(None, array=function.on_columns(columns)))
     made = [function(record) for _, record in columns.items()]
     if Record in set(map(type, made)):
@@ -113,7 +113,7 @@ def flat_mapped(operator: FlatMap, columns: RecordColumns, task: TaskRows) -> Re
     """Make a record of each value of the expression's lists, or of what the function gives."""
     del task
     function: Any = operator.function
-    if not isinstance(function, OnColumns):
+    if not is_on_columns(function):
         several = [list(several_of(function(record))) for _, record in columns.items()]
         return _flattened(columns, several)
     lists = function.on_columns(columns)
@@ -160,7 +160,7 @@ def rekeyed(operator: Rekey, columns: RecordColumns, task: TaskRows) -> RecordCo
     """Give each record the key that the path, expression or function takes from it."""
     del task
     select: Any = operator.select
-    if isinstance(select, OnColumns):
+    if is_on_columns(select):
         return columns.with_key(Column(None, array=select.on_columns(columns)))
     if operator.path == "value":
         return columns.with_key(columns.value)

@@ -23,7 +23,7 @@ from statestores.processing.columns.batches import (
 )
 from statestores.processing.columns.column import NotOnColumnsError
 from statestores.processing.columns.every_update import every_row, every_update
-from statestores.processing.columns.expressions import OnColumns
+from statestores.processing.columns.expressions import is_on_columns
 from statestores.processing.columns.joins import joined_as_of
 from statestores.processing.columns.rows import Columns
 from statestores.processing.columns.sessions import every_session, last_sessions
@@ -234,7 +234,7 @@ def _has_expression(operator: Operator) -> bool:
     if isinstance(operator, (MapBatches, ProcessBatches)):
         return True
     used = (getattr(operator, name, None) for name in ("predicate", "function", "select"))
-    return any(isinstance(each, OnColumns) for each in used)
+    return any(is_on_columns(each) for each in used)
 
 
 def _why_not(
