@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import typer
 from rich.console import Console
+from typer.testing import CliRunner
 
 import delays
 import statestores as ss
@@ -133,21 +134,6 @@ def test_backends_give_the_same_rows(outputs: dict[str, str]) -> None:
     assert len(fingerprints) == 1
 
 
-def test_state_of_an_earlier_run_is_left_alone(tmp_path: Path) -> None:
-    """A directory that is not empty is refused, before anything is written."""
-    (tmp_path / "precious").touch()
-    run = subprocess.run(
-        [sys.executable, str(_DEMO), "--keep", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert run.returncode == 2
-    assert "is not empty" in run.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
-
-
 @pytest.fixture
 def demo() -> ModuleType:
     """The entry point, with a run that is replaced by each test."""
@@ -157,6 +143,18 @@ def demo() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_state_of_an_earlier_run_is_left_alone(demo: ModuleType, tmp_path: Path) -> None:
+    """A directory that is not empty is refused, before anything is written."""
+    (tmp_path / "precious").touch()
+    command = typer.Typer()
+    command.command()(demo.main)
+    refused = CliRunner().invoke(command, ["--keep", str(tmp_path)])
+
+    assert refused.exit_code == 2
+    assert "is not empty" in refused.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
 def test_a_difference_is_exit_code_1(demo: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

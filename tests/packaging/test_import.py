@@ -1,5 +1,6 @@
 """Importing statestores brings nobody along, and nothing heavy of the standard library."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -26,11 +27,12 @@ _HEAVY = {"email", "importlib.metadata", "zipfile", "urllib.request", "ssl", "as
 """Each costs as much as a good part of statestores; what needs one imports it when it does."""
 
 
-def loaded(modules: str = "statestores") -> set[str]:
+@functools.cache
+def loaded(modules: str = "statestores") -> frozenset[str]:
     """Return what a new process loads for the import of *modules*."""
     command = [sys.executable, "-I", "-c", _PROGRAM % modules]
     finished = subprocess.run(command, capture_output=True, text=True, check=True)
-    return set(json.loads(finished.stdout))
+    return frozenset(json.loads(finished.stdout))
 
 
 def of_command(*arguments: str) -> set[str]:

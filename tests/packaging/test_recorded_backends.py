@@ -6,11 +6,10 @@ is on disk chooses among the registered backends now, and among those that the c
 """
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked_programs import run
 
 import statestores as ss
 from statestores.errors import StoreMismatchError, UnknownBackendError
@@ -59,22 +58,17 @@ def unpacked(tmp_path: Path) -> Path:
 def test_nothing_imports_what_a_directory_names(unpacked: Path) -> None:
     """Every way in: the functions, the tasks, and the commands."""
     lines = [
-        *("import sys, traceback", "sys.path.insert(0, '')"),
+        *("import os, sys", f"os.chdir({str(unpacked)!r})", "sys.path.insert(0, '')"),
         f"for name, program in {READERS!r}.items():",
         "    try:",
         "        exec(program)",
         "    except BaseException as error:",
         "        print(name, type(error).__name__, error)",
     ]
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(lines)],
-        cwd=unpacked,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run("\n".join(lines))
     told = done.stdout + done.stderr
 
+    assert done.returncode == 0, told
     assert not (unpacked / "imported").exists(), told
     for name in ("open_store", "open_existing", "open_logged_store", "open_task"):
         assert f"{name} UnknownBackendError" in done.stdout
@@ -107,16 +101,11 @@ def test_a_caller_may_name_what_a_directory_names(
 @pytest.mark.spec("LAY-26")
 def test_the_command_line_trusts_what_it_is_told_to(unpacked: Path) -> None:
     """``--trust-backend`` names the class, as ``backend=`` does in a program."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "statestores.cli"),
-            *("--trust-backend", "harm:Harm", "verify", "root/counts/0"),
-        ],
-        cwd=unpacked,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    lines = [
+        *("import os, sys", f"os.chdir({str(unpacked)!r})", "sys.path.insert(0, '')"),
+        *("from statestores.cli import main", "main()"),
+    ]
+    done = run("\n".join(lines), "--trust-backend", "harm:Harm", "verify", "root/counts/0")
 
     assert (unpacked / "imported").exists(), done.stderr
     assert "it is empty" in done.stdout
