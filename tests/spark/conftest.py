@@ -1,13 +1,12 @@
 """One real local session for all Spark tests: starting it costs more than most of them."""
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from py4j.java_gateway import JavaClass
+from py4j.java_gateway import JavaClass, JavaPackage, JVMView
 from pyspark.sql import DataFrame, SparkSession
 
 from statestores.spark import ensure_java
@@ -18,8 +17,6 @@ sys.path.append(str(Path(__file__).parent / "kit"))
 from forked_pythons import forked_pythons  # of the kit, after the path to it
 from rated_orders import HISTORY, ORDERS, add_versions
 
-_PLANNER = str(Path(__file__).parent / "kit" / "planner")
-
 Rows = list[tuple[Any, ...]]
 
 
@@ -28,9 +25,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with two cores, which repeats a failed task, as a cluster does."""
     ensure_java()
     directory = tmp_path_factory.mktemp("warehouse")
-    with forked_pythons(directory) as variables:
+    with forked_pythons(directory) as variables, pytest.MonkeyPatch.context() as names:
+        _ask_for_each_name_once(names)
         with pytest.MonkeyPatch.context() as patch:  # what Java has, its Pythons have
-            patch.setenv("PYTHONPATH", _PLANNER, prepend=os.pathsep)
             for name, value in variables.items():
                 patch.setenv(name, value)
             session = _session(directory / "tables")
@@ -48,6 +45,9 @@ def _session(warehouse: Path) -> SparkSession:
         .config("spark.sql.shuffle.partitions", "2")
         # No query of a test lives long enough to be worth compiling.
         .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        # Nobody looks at the page for which each plan is written out.
+        .config("spark.sql.ui.explainMode", "simple")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.warehouse.dir", str(warehouse))
         .config("spark.sql.session.timeZone", "UTC")
@@ -56,6 +56,26 @@ def _session(warehouse: Path) -> SparkSession:
         .config("spark.python.daemon.module", "statestores.spark.worker_daemon")
         .getOrCreate()
     )
+
+
+def _ask_for_each_name_once(patch: pytest.MonkeyPatch) -> None:
+    """Have py4j remember what is a package, and what a class.
+
+    It asks Java for each part of ``org.apache.spark.sql.X`` each time that one is named, and Java
+    looks for a class of such a name in 280 archives: 3 ms of the processor for a class.
+    """
+    for kind in (JVMView, JavaPackage):
+        patch.setattr(kind, "__getattr__", _remembered(kind.__getattr__))
+
+
+def _remembered(ask: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    def get(owner: Any, name: str) -> Any:
+        found = ask(owner, name)
+        if isinstance(found, JavaClass | JavaPackage):
+            vars(owner)[name] = found
+        return found
+
+    return get
 
 
 def _start_fewer_programs(session: SparkSession) -> None:

@@ -28,6 +28,9 @@ from typing import Any
 ADDRESS = "STATESTORES_TEST_PYTHONS"
 """The variable that has the path of the socket."""
 
+_PLANNER = Path(__file__).parent / "planner"
+"""Where the module is that an interpreter imports when it starts."""
+
 _READ_BYTES = 1 << 16
 _DESCRIPTORS = 3
 
@@ -56,7 +59,8 @@ def forked_pythons(directory: Path) -> Iterator[dict[str, str]]:
         assert server.stdin is not None
         assert server.stdout is not None
         assert server.stdout.readline() == b"ready\n"
-        yield {ADDRESS: str(address)}
+        paths = filter(None, (str(_PLANNER), os.environ.get("PYTHONPATH")))
+        yield {ADDRESS: str(address), "PYTHONPATH": os.pathsep.join(paths)}
         server.stdin.close()
 
 
