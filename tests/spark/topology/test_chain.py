@@ -118,7 +118,7 @@ def test_a_driver_that_dies_between_two_steps_is_continued(step: str, tmp_path: 
     Each life has a chain of its own, so it knows only what is in the files.
     """
     rng = random.Random(step)
-    batches = micro_batches(rng, 4)
+    batches = micro_batches(rng, 3)
     emitted: list[dict[str, list[Any]]] = []
     deaths = 0
     for number, given in enumerate(batches):
