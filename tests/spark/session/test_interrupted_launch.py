@@ -4,16 +4,21 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pyspark
 import pytest
+from forked_programs import Forked
 from interrupts import hear_interrupts
 
 _SLEEP = ("/usr/bin/env", "sleep")
-_COMMAND = (sys.executable, "-m", "statestores.cli", "import-spark", "nothing", "--list")
+_COMMAND = """
+import os, sys
+os.environ["SPARK_HOME"] = sys.argv.pop(1)
+from statestores.cli import main
+main()
+"""
 
 
 def _submit(directory: Path, then: str) -> Path:
@@ -57,26 +62,22 @@ def test_an_interrupted_start_leaves_no_process(
     submit = shlex.quote(str(home / "bin" / "spark-submit"))
     real = f'export SPARK_HOME={shlex.quote(str(home))}\nexec {submit} "$@"'
     noted = _submit(tmp_path / "spark", real if of_spark else "exec sleep 600")
-    environment = {**os.environ, "SPARK_HOME": str(tmp_path / "spark")}
-    told = tmp_path / "told"  # no pipe: a process that is left would hold it
-    with (
-        told.open("wb") as output,
-        subprocess.Popen(_COMMAND, env=environment, stdout=output, stderr=output) as program,
-    ):
-        while not noted.exists() and program.poll() is None:
+    with Forked(_COMMAND, tmp_path / "spark", "import-spark", "nothing", "--list") as program:
+        while not noted.exists() and program.is_running():
             time.sleep(0.05)
         started = int(noted.read_text())
-        program.send_signal(number)
+        os.kill(program.process, number)
         try:
-            program.wait()
+            code = program.wait()
             is_left = _is_there(started)
         finally:
             if _is_there(started):
                 os.kill(started, signal.SIGKILL)
+        told = program.errors()
 
-    assert program.returncode == 128 + number
+    assert code == 128 + number
     assert not is_left
-    assert "Traceback" not in told.read_text()
+    assert "Traceback" not in told
 
 
 def test_programs_of_tests_in_the_background_can_be_interrupted() -> None:
