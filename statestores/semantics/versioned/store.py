@@ -43,6 +43,7 @@ from statestores.semantics.versioned.rows import (
     Waiting,
     latest_of,
     unpack_header,
+    versions_of,
     with_version,
 )
 from statestores.semantics.versioned.vacuum import Vacuum
@@ -130,19 +131,19 @@ class EngineVersionedStore(VersionedReads, VacuumedCommits, VersionedStore[bytes
 
         ``None``: it is the latest of its key after all.
         """
-        if key not in self._pending:
-            if key in self._cached:
-                latest = self._cached[key]
-            else:
-                latest = latest_of(self._engine.get(DATA + key))
-                self._cache.keep(key, latest)  # the commit looks for it again
-            if latest is None or (newest_ms := latest[0]) <= timestamp_ms:
-                return None
-            return stored_start_after(self._seeks, key, timestamp_ms, newest_ms)
-        view = VersionedView(
-            self._seeks, self._pending, self._stream_time, self._retention_ms, self._cached
-        )
-        return view.start_after(key, timestamp_ms)
+        if key in self._cached:
+            latest = self._cached[key]
+        else:
+            latest = latest_of(self._engine.get(DATA + key))
+            self._cache.keep(key, latest)  # the commit looks for it again
+        following = None
+        if latest is not None and (newest_ms := latest[0]) > timestamp_ms:
+            following = stored_start_after(self._seeks, key, timestamp_ms, newest_ms)
+        if key in self._pending:
+            for start_ms in versions_of(self._pending[key]):
+                if start_ms > timestamp_ms and (following is None or start_ms < following):
+                    following = start_ms
+        return following
 
     def put_many(
         self, keys: Values[bytes], values: Values[bytes | None], timestamps_ms: Values[int]

@@ -52,7 +52,9 @@ class Steps:
         values = [chance.choice([None, b"", b"%d" % chance.randint(0, 99)]) for _ in keys]
         times = [chance.randint(0, 12) for _ in keys]
         if count == 1:
-            self.store.put(keys[0], values[0], times[0])
+            result = self.store.put(keys[0], values[0], times[0])
+            later = [at for at in self.model.get(keys[0], {}) if at > times[0]]
+            assert result.valid_to_ms == min(later, default=None)
         else:
             self.store.put_many(keys, values, times)
         for key, value, time_ms in zip(keys, values, times, strict=True):
