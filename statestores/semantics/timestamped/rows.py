@@ -99,6 +99,6 @@ def living_pairs(
     for key, row in rows:
         timestamp: int = unpack_timestamp(row)[0]
         if timestamp < 0:
-            yield key[1:], TimestampedValue(row[HEADER_BYTES:], None)
+            yield key[1:], _new_tuple(TimestampedValue, (row[HEADER_BYTES:], None))
         elif timestamp > horizon_ms:
-            yield key[1:], TimestampedValue(row[HEADER_BYTES:], timestamp)
+            yield key[1:], _new_tuple(TimestampedValue, (row[HEADER_BYTES:], timestamp))

@@ -235,7 +235,7 @@ class VersionedView:
         else:
             versions = self._oldest_first(key, low, last_ms)
         return (
-            VersionedRecord(version.value, version.valid_from_ms, version.valid_to_ms)
+            new_tuple(VersionedRecord, (version.value, version.valid_from_ms, version.valid_to_ms))
             for version in versions
             if version.value is not None
         )
@@ -395,7 +395,7 @@ def _record(version: Version | None) -> VersionedRecord[bytes] | None:
     """Return what a read gives for *version*: nothing for a deletion."""
     if version is None or version.value is None:
         return None
-    return VersionedRecord(version.value, version.valid_from_ms, version.valid_to_ms)
+    return new_tuple(VersionedRecord, (version.value, version.valid_from_ms, version.valid_to_ms))
 
 
 def _until(low_ms: int, versions: Iterator[Version]) -> Iterator[Version]:

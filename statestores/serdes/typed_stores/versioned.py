@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from statestores.serdes.typed_stores.delegation import DelegatingStateStore
 from statestores.serdes.typed_stores.encoded_values import encode_values
-from statestores.serdes.typed_stores.reads import TypedTimedReads
+from statestores.serdes.typed_stores.reads import TypedTimedReads, new_tuple
 from statestores.spi.records import PutResult, VersionedRecord
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import Isolation, Values
@@ -39,7 +39,8 @@ class TypedReadOnlyVersionedStore(TypedTimedReads[K, V], ReadOnlyVersionedStore[
         if found is None:
             return None
         data, valid_from_ms, valid_to_ms = found
-        return VersionedRecord(self._decode_value(data), valid_from_ms, valid_to_ms)
+        parts = self._decode_value(data), valid_from_ms, valid_to_ms
+        return new_tuple(VersionedRecord, parts)
 
     def get_many(
         self, keys: Values[K], as_of_ms: int | Values[int] | None = None
@@ -47,9 +48,7 @@ class TypedReadOnlyVersionedStore(TypedTimedReads[K, V], ReadOnlyVersionedStore[
         found = self._store.get_many(encode_values(self._key_serde, "keys", keys), as_of_ms)
         decode = self._decode_value
         return [
-            None
-            if record is None
-            else VersionedRecord(decode(record.value), record.valid_from_ms, record.valid_to_ms)
+            None if record is None else new_tuple(VersionedRecord, (decode(record[0]), *record[1:]))
             for record in found
         ]
 
@@ -106,7 +105,7 @@ class TypedReadOnlyVersionedStore(TypedTimedReads[K, V], ReadOnlyVersionedStore[
         """Decode *records* as they are asked for."""
         decode = self._decode_value
         for data, valid_from_ms, valid_to_ms in records:
-            yield VersionedRecord(decode(data), valid_from_ms, valid_to_ms)
+            yield new_tuple(VersionedRecord, (decode(data), valid_from_ms, valid_to_ms))
 
     def _decoded_pairs(
         self, pairs: Iterator[tuple[bytes, VersionedRecord[bytes]]]
@@ -116,7 +115,7 @@ class TypedReadOnlyVersionedStore(TypedTimedReads[K, V], ReadOnlyVersionedStore[
         for key, (data, valid_from_ms, valid_to_ms) in pairs:
             yield (
                 decode_key(key),
-                VersionedRecord(decode_value(data), valid_from_ms, valid_to_ms),
+                new_tuple(VersionedRecord, (decode_value(data), valid_from_ms, valid_to_ms)),
             )
 
 
@@ -158,7 +157,8 @@ class TypedVersionedStore(
         if found is None:
             return None
         data, valid_from_ms, valid_to_ms = found
-        return VersionedRecord(self._decode_value(data), valid_from_ms, valid_to_ms)
+        parts = self._decode_value(data), valid_from_ms, valid_to_ms
+        return new_tuple(VersionedRecord, parts)
 
     def read_only(
         self, isolation: Isolation | str = Isolation.READ_COMMITTED

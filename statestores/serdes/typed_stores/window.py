@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from statestores.serdes.typed_stores.delegation import DelegatingStateStore
 from statestores.serdes.typed_stores.encoded_values import decode_values, encode_values
-from statestores.serdes.typed_stores.reads import TypedTimedReads
+from statestores.serdes.typed_stores.reads import TypedTimedReads, new_tuple
 from statestores.spi.records import WindowRecord
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import Isolation, Values
@@ -79,7 +79,8 @@ class TypedReadOnlyWindowStore(TypedTimedReads[K, V], ReadOnlyWindowStore[K, V])
         """Decode *records* as they are asked for."""
         decode_key, decode_value = self._decode_key, self._decode_value
         for key, start_ms, end_ms, value in records:
-            yield WindowRecord(decode_key(key), start_ms, end_ms, decode_value(value))
+            parts = decode_key(key), start_ms, end_ms, decode_value(value)
+            yield new_tuple(WindowRecord, parts)
 
 
 class TypedWindowStore(DelegatingStateStore, TypedReadOnlyWindowStore[K, V], WindowStore[K, V]):
