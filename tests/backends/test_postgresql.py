@@ -26,9 +26,6 @@ pytest.importorskip("sqlalchemy", reason="the driver for PostgreSQL is not insta
 # Behind the skip, as all here is about a server.
 from statestores_sqlite import PostgreSQLEngine, SQLiteEngine
 
-_OURS = f"FROM pg_stat_activity WHERE application_name LIKE 'statestores {os.getpid()}@%'"
-"""The sessions of this process."""
-
 pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 
 
@@ -251,6 +248,11 @@ class TestTables:
         assert engine.approximate_num_keys(b"") == 0
 
 
+def _ours() -> str:
+    """Return what sessions of this process are selected by."""
+    return f"FROM pg_stat_activity WHERE application_name LIKE 'statestores {os.getpid()}@%'"
+
+
 class TestSessions:
     """Connections to the server."""
 
@@ -261,7 +263,7 @@ class TestSessions:
         for scan in held:
             next(scan)
         engine.get(b"k")
-        sessions = f"SELECT count(*) {_OURS}"
+        sessions = f"SELECT count(*) {_ours()}"
         before = query(sessions)
         engine.close()
         # The server ends a session a moment after the client has gone.
@@ -278,7 +280,7 @@ class TestSessions:
         engine.apply({b"%d" % number: b"v" for number in range(100)}, Durability.POWER_LOSS)
         scan, snapshot = engine.scan(b""), engine.snapshot()
         next(scan)
-        query(f"SELECT pg_terminate_backend(pid) {_OURS}")
+        query(f"SELECT pg_terminate_backend(pid) {_ours()}")
         for _ in range(2):
             with pytest.raises(StorageError):
                 engine.apply({b"lost": b"v"}, Durability.POWER_LOSS)
@@ -297,7 +299,7 @@ class TestSessions:
         """A reader that was lost is an error once, and the next read has a new one."""
         engine.apply({b"k": b"v"}, Durability.POWER_LOSS)
         engine.get(b"k")
-        query(f"SELECT pg_terminate_backend(pid) {_OURS} AND query LIKE 'SELECT value%'")
+        query(f"SELECT pg_terminate_backend(pid) {_ours()} AND query LIKE 'SELECT value%'")
         with pytest.raises(StorageError):
             engine.get(b"k")
 

@@ -118,17 +118,23 @@ def test_what_was_read_for_a_restore_is_not_kept(monkeypatch: pytest.MonkeyPatch
         steps.append("restored")
         raise StorageError("far enough")
 
+    class Store:
+        def committed_offset(self, _: object) -> None:
+            return None
+
     class Log:
-        overtaken_to = end_as_known = 0
+        end_as_known = 0
 
         def forget_read(self) -> None:
             steps.append("forgotten")
 
     report: Any = None
+    store: Any = Store()
+    ready = ReadyEngine(*[report] * 6)._replace(store=store)
     monkeypatch.setattr(object_opening, "restore_after_snapshot", lambda *_: report)
     monkeypatch.setattr(object_opening, "typed_store", restored)
     with pytest.raises(StorageError, match="far enough"):
-        object_opening.bring_up(ReadyEngine(*[report] * 6), Log(), None)  # type: ignore[arg-type]  # as far as it is used
+        object_opening.bring_up(ready, Log(), None)  # type: ignore[arg-type]  # as far as it is used
 
     assert steps == ["forgotten", "restored"]
 

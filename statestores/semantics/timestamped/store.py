@@ -193,8 +193,7 @@ class EngineTimestampedKeyValueStore(
         self._columns = None
         self._rows.update(zip(row_keys, stamped, strict=True))
         if reached > self._stream_time:
-            is_last = timestamps_ms[-1] == reached  # as of a stream in order
-            place = -1 if is_last else timestamps_ms.index(reached)
+            place = timestamps_ms.index(reached)
             highest = stamped[place]
             if highest is not None:
                 self._stream_time = reached

@@ -106,7 +106,7 @@ class DictReader(ReadOnlyKeyValueStore[bytes, bytes]):
         return self._seen().pairs.get(_key(key))
 
     def get_many(self, keys: Any) -> list[bytes | None]:
-        pairs = dict(self._seen().pairs)
+        pairs = self._seen().pairs
         return [pairs.get(_key(key)) for key in _column(keys)]
 
     def range(
@@ -118,7 +118,7 @@ class DictReader(ReadOnlyKeyValueStore[bytes, bytes]):
             sorted(
                 (
                     pair
-                    for pair in list(self._seen().pairs.items())
+                    for pair in self._seen().pairs.items()
                     if low <= pair[0] and (high is None or pair[0] <= high)
                 ),
                 reverse=_truth(reverse),
@@ -127,8 +127,7 @@ class DictReader(ReadOnlyKeyValueStore[bytes, bytes]):
 
     def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Iterator[Pair]:
         start = _key(prefix)
-        seen = list(self._seen().pairs.items())
-        pairs = [pair for pair in seen if pair[0].startswith(start)]
+        pairs = [pair for pair in self._seen().pairs.items() if pair[0].startswith(start)]
         return self._while_open(sorted(pairs, reverse=_truth(reverse)))
 
     def approximate_num_entries(self) -> int:
@@ -183,8 +182,7 @@ class DictStore(DictReader, KeyValueStore[bytes, bytes]):
     def uncommitted_bytes(self) -> int:
         return self._bytes
 
-    # Writes: readers in other threads see whole states. Those of several rows, and the first one
-    # after a commit, replace what is pending; who reads more than a row takes a copy at once.
+    # Writes: each replaces what is pending, so that readers in other threads see whole states.
 
     def put(self, key: bytes, value: bytes | None) -> None:
         self.put_many([key], [value])
@@ -204,9 +202,7 @@ class DictStore(DictReader, KeyValueStore[bytes, bytes]):
         if len(names) != len(contents):
             raise InvalidArgumentError(f"got {len(names)} keys and {len(contents)} values")
         changes = [(_key(key), _value(value)) for key, value in zip(names, contents, strict=True)]
-        pairs = self.pending.pairs
-        if len(changes) != 1 or pairs is self.committed.pairs:
-            pairs = dict(pairs)
+        pairs = dict(self.pending.pairs)
         for key, value in changes:
             self._changed[key] = value
             self._bytes += len(key) + len(value or b"")
