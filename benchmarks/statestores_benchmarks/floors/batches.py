@@ -1,6 +1,6 @@
 """What all floors of many rows share: batches of columns, and those of the driver."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from statestores_benchmarks.data import COMMIT_ROWS
@@ -34,3 +34,10 @@ def getter(backend: str, store: Any) -> Callable[[list[bytes]], list[bytes | Non
     """Return what reads many rows of the driver that *store* is on."""
     get = store._engine._database.get  # noqa: SLF001  # likewise
     return get if backend == "rocksdb" else lambda keys: list(map(get, keys))
+
+
+def escaped(keys: Iterable[bytes]) -> Iterable[bytes]:
+    """Return *keys*, escaped if one of them has to be."""
+    if b"\x00" in b"".join(keys):
+        return [key.replace(b"\x00", b"\x00\xff") for key in keys]
+    return keys

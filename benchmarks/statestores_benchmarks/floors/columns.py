@@ -9,7 +9,7 @@ commit has about itself are left out.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, repeat
 from operator import add
@@ -26,7 +26,7 @@ from statestores.semantics.retained.rows import (
 from statestores.semantics.rows.layout import DATA
 from statestores_benchmarks.cases import Outcome, Timed
 from statestores_benchmarks.drivers import OPENED, content
-from statestores_benchmarks.floors.batches import Begin, batches_of, beginner
+from statestores_benchmarks.floors.batches import Begin, batches_of, beginner, escaped
 
 Batch = list[list[Any]]
 
@@ -84,7 +84,7 @@ def _windows(begin: Begin) -> Commit:
         start_ms = starts[0]
         pending = dict(zip(keys, values, strict=True))
         suffix = start_ms.to_bytes(SUFFIX_BYTES)
-        names = [DATA + key + suffix for key in _escaped(pending)]
+        names = [DATA + key + suffix for key in escaped(pending)]
         put, write = begin()
         deque(map(put, names, pending.values()), maxlen=0)
         theirs = known.setdefault(start_ms, pending)
@@ -107,7 +107,7 @@ def _sessions(begin: Begin) -> Commit:
     def commit(batch: Batch) -> None:
         keys, starts, ends, values = batch
         suffixes = map(pack_suffix_and_number, repeat(0), ends, starts)
-        names = list(map(b"".join, zip(repeat(DATA), _escaped(keys), suffixes)))
+        names = list(map(b"".join, zip(repeat(DATA), escaped(keys), suffixes)))
         pending = dict(zip(names, values, strict=True))
         put, write = begin()
         deque(map(put, pending, pending.values()), maxlen=0)
@@ -119,13 +119,6 @@ def _sessions(begin: Begin) -> Commit:
         write()
 
     return commit
-
-
-def _escaped(keys: Iterable[bytes]) -> Iterable[bytes]:
-    """Return *keys*, escaped if one of them has to be."""
-    if b"\x00" in b"".join(keys):
-        return [key.replace(b"\x00", b"\x00\xff") for key in keys]
-    return keys
 
 
 COMMITS: dict[str, Callable[[Begin], Commit]] = {

@@ -21,7 +21,7 @@ from statestores.semantics.rows.layout import DATA, HISTORY
 from statestores.semantics.versioned.rows import SUFFIX_BYTES
 from statestores_benchmarks.cases import Outcome, Timed
 from statestores_benchmarks.drivers import OPENED, content
-from statestores_benchmarks.floors.batches import Begin, batches_of, beginner, getter
+from statestores_benchmarks.floors.batches import Begin, batches_of, beginner, escaped, getter
 
 Versions = dict[bytes, tuple[int, bytes]]
 """When the latest version of a key starts, and its value."""
@@ -71,13 +71,11 @@ def commit_versions(
         keys, starts = list(compress(keys, stored)), list(compress(starts, stored))
         stored = list(filter(None, stored))
     began, superseded = _parted(stored)
-    if b"\x00" in b"".join(keys):
-        keys = [key.replace(b"\x00", b"\x00\xff") for key in keys]
     if len(set(began)) == 1:
         suffixes: Iterable[bytes] = repeat((MAX_TIME_MS - began[0]).to_bytes(SUFFIX_BYTES))
     else:
         suffixes = ((MAX_TIME_MS - start).to_bytes(SUFFIX_BYTES) for start in began)
-    names = map(b"".join, zip(repeat(HISTORY), keys, suffixes))
+    names = map(b"".join, zip(repeat(HISTORY), escaped(keys), suffixes))
     deque(map(put, names, _behind(starts, superseded)), maxlen=0)
     write()
     latest.update(pending)
