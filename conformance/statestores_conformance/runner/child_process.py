@@ -13,7 +13,9 @@ from typing import Any
 
 from statestores_conformance.runner.child_call import CALL_VARIABLE, command
 
-_LAST_WORDS_CHARACTERS = 4_000
+_LAST_WORDS_BYTES = 4_000
+_LONGEST_TRACE_BYTES = 1 << 20
+"""Far more than `faulthandler` writes of a hundred frames in a thread each, wherever files are."""
 _STANDARD_LIBRARY = f'File "{sysconfig.get_path("stdlib")}/'
 _GRACE_SECONDS = 0.3
 """How long a hanging process has to write down where it hangs, before it is killed."""
@@ -106,14 +108,14 @@ class ChildProcess:
 
     def last_words(self) -> str:
         """Return the end of what it printed."""
-        return self._said.read_bytes()[-_LAST_WORDS_CHARACTERS:].decode("utf-8", "replace")
+        return self._last_said(_LAST_WORDS_BYTES)
 
     def innermost_line(self) -> str:
         """Return where it was when it died or hung: file, line and function, or nothing.
 
         The innermost line outside Python's own library, which is rarely to blame.
         """
-        trace = self.last_words().rpartition("most recent call first)")[2]
+        trace = self._last_said(_LONGEST_TRACE_BYTES).rpartition("most recent call first)")[2]
         lines = [line.strip() for line in trace.splitlines() if line.startswith('  File "')]
         strangers = [
             line
@@ -121,6 +123,12 @@ class ChildProcess:
             if "site-packages" in line or not line.startswith(_STANDARD_LIBRARY)
         ]
         return next(iter(strangers or lines), "")
+
+    def _last_said(self, size: int) -> str:
+        """Return the last *size* bytes of what it printed."""
+        with self._said.open("rb") as said:
+            said.seek(max(0, said.seek(0, os.SEEK_END) - size))
+            return said.read().decode("utf-8", "replace")
 
     def close(self) -> None:
         """Kill what is left of it and close the pipes."""
