@@ -71,7 +71,8 @@ class ForkedWorker:
             try:
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             except KeyboardInterrupt:
-                item.config.hook.pytest_runtest_teardown(item=item, nextitem=None)
+                # As pytest does at the end of a session: the test may have been torn down already.
+                self._session._setupstate.teardown_exact(None)
                 raise
             item = following
 

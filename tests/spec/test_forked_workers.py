@@ -98,7 +98,17 @@ class TestLong:
     def test_waits(self, number):
         if number == 0 and "FAIL" in os.environ:
             assert False, "the first one"
-        time.sleep(0.2)
+        time.sleep(0 if "LATE" in os.environ else 0.2)
+"""
+
+INTERRUPTED_AFTER_A_TEST = """
+import time
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call):
+    report = yield
+    time.sleep(20 if "LATE" in os.environ and call.when == "teardown" else 0)
+    return report
 """
 
 
@@ -165,7 +175,12 @@ def test_every_test_is_run_once_and_reported_whatever_it_does(tmp_path: Path) ->
 
 
 def test_a_run_that_stops_ends_its_workers_and_what_they_share(tmp_path: Path) -> None:
-    command, environment = _project(tmp_path, conftest=CONFTEST, test_a=LONG, test_b=LONG)
+    """A failure stops it, or an interrupt: in a test, or when one has been torn down.
+
+    In the latter case the test was torn down again, which failed, and what workers share was left.
+    """
+    conftest = CONFTEST + INTERRUPTED_AFTER_A_TEST
+    command, environment = _project(tmp_path, conftest=conftest, test_a=LONG, test_b=LONG)
     failed = subprocess.run(  # noqa: PLW1510  # likewise
         [*command, "-x"],
         cwd=tmp_path,
@@ -178,18 +193,21 @@ def test_a_run_that_stops_ends_its_workers_and_what_they_share(tmp_path: Path) -
     assert re.search(r"stopping after 1 failures", failed.stdout), failed.stdout
     _assert_ended(tmp_path)
 
-    (tmp_path / "log").unlink()
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
-    ) as running:
-        while not (tmp_path / "log").exists() or len(_log(tmp_path)) < 6:
-            assert running.poll() is None
-            time.sleep(0.02)
-        running.send_signal(signal.SIGINT)  # the process alone: its workers hear it from there
-        said, _ = running.communicate(timeout=120)
-    assert running.returncode == 2
-    assert "KeyboardInterrupt" in said
-    _assert_ended(tmp_path)
+    for late in ({}, {"LATE": "1"}):
+        (tmp_path / "log").unlink()
+        with subprocess.Popen(
+            command, cwd=tmp_path, env=environment | late, stdout=subprocess.PIPE, text=True
+        ) as running:
+            while not (tmp_path / "log").exists() or len(_log(tmp_path)) < 6:
+                assert running.poll() is None
+                time.sleep(0.02)
+            time.sleep(0.1 if late else 0)
+            running.send_signal(signal.SIGINT)  # the process alone: its workers hear it from there
+            said, _ = running.communicate(timeout=120)
+        assert running.returncode == 2
+        assert "KeyboardInterrupt" in said
+        assert "KeyError" not in said
+        _assert_ended(tmp_path)
 
 
 def _assert_ended(tmp_path: Path) -> None:
