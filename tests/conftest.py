@@ -253,7 +253,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Programs of tests that run pytest themselves do so by one process.
     workers = int(os.environ.pop("STATESTORES_TEST_WORKERS", "1"))
     if workers > 1:
-        config.pluginmanager.register(ForkedWorkers(workers, _scope_of, _choose))
+        forked = ForkedWorkers(workers, _scope_of, _choose)
+        config.pluginmanager.register(forked, "forked_workers")
     _register_hypothesis_profiles()
     _let_killed_processes_share_their_imports()
     _let_processes_share_what_hypothesis_has_read(config.rootpath)
@@ -332,13 +333,18 @@ def _choose(scopes: Iterable[str], worker: int) -> str | None:
     return next(fitting, left[0] if left and has_session else None)
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Tell the collector of garbage to come less often than after each 700 objects.
 
     It was a twentieth of what workers do. What there is now it leaves alone (`kept_collection`),
     garbage included: to find that first takes each worker two thirds of a second.
+
+    Workers share what is forked for programs, where a test that was collected has any.
     """
     gc.set_threshold(_GARBAGE, 20, 20)
+    programs = sys.modules.get("forked_programs")
+    if programs is not None and session.config.pluginmanager.has_plugin("forked_workers"):
+        programs.share_the_server()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,9 +1,9 @@
 """Programs of the tests, each in a process of its own that is forked instead of started.
 
 An interpreter that imports Arrow (which imports pandas) and the engines costs the better part of a
-second, which is more than most of these programs do before they are killed. Here one process for
-each worker has imported them, and is forked for each program: `multiprocessing` calls it a fork
-server. It has opened nothing, so a child has nothing of another's.
+second, which is more than most of these programs do before they are killed. Here one process has
+imported them, and is forked for each program: `multiprocessing` calls it a fork server. It has
+opened nothing, so a child has nothing of another's. Workers of a whole run share it.
 
 A program is text, or the path of a file, that runs as ``__main__`` would; but it ends without the
 functions of `atexit`.
@@ -16,6 +16,7 @@ import os
 import sys
 import tempfile
 import time
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -51,6 +52,21 @@ program that is told to end while it loads a command loads it."""
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(_PRELOADED)
+
+
+def share_the_server() -> None:
+    """Start what is forked for programs, for all processes that are forked from this one.
+
+    Each of them asked whether its own child is alive, which it is not. That it is anybody's is seen
+    where a program is started.
+    """
+    forkserver.ensure_running()
+    os.register_at_fork(after_in_child=_use_the_server)
+
+
+def _use_the_server() -> None:
+    server: Any = forkserver._forkserver
+    server.ensure_running = lambda: None
 
 
 class Forked:
