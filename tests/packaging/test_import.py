@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from statestores import serdes
 from statestores.cli.application import COMMANDS
 
 _PROGRAM = """
@@ -57,6 +58,20 @@ def test_importing_loads_nothing_heavy() -> None:
 def test_what_needs_arrow_is_loaded_when_it_is_asked_for() -> None:
     """`open_logged_store` is an attribute of the package all the same."""
     assert "statestores.logged_store" not in loaded()
+
+
+def test_what_opens_typed_stores_is_loaded_when_it_is_asked_for() -> None:
+    """Serdes of rows, UUIDs and lists, and typed stores, were a third of `import statestores`.
+
+    They had come to it one by one. All names of `statestores.serdes` are there all the same.
+    """
+    parts = {name.split(".")[2] for name in loaded() if name.startswith("statestores.serdes.")}
+    assert parts & {"descriptions", "list_serde", "rows", "typed_stores", "uuid_serde"} == set()
+
+    assert set(serdes.__all__) <= set(dir(serdes))
+    assert all(getattr(serdes, name) is not None for name in serdes.__all__)
+    with pytest.raises(AttributeError, match=r"statestores\.serdes.*'rowz'"):
+        _ = serdes.rowz  # the name of no serde
 
 
 def test_importing_loads_no_pandas() -> None:
