@@ -1,11 +1,13 @@
-"""What of the suite is not collected: the kit, and what a built-in backend has not promised.
+"""What of the suite is not collected: the kit, what was not promised, and what repeats a test.
 
-Such a test would be set up, skipped and reported in every run, and no run could ever run it. A
-stranger's run still skips it by name, and so do the reports (`make reports`).
+What a built-in backend has not promised would be set up, skipped and reported in every run, and no
+run could ever run it. A stranger's run still skips it by name, and so do the reports (`make
+reports`). What repeats a test is left to long runs (docs/decisions/0141).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
+from types import FunctionType
 
 import pytest
 from hypothesis import settings
@@ -14,7 +16,7 @@ from long_runs import IS_LONG, is_named
 from statestores.errors import MissingDriverError
 from statestores.registry import load_backend
 from statestores.spi import Capabilities
-from statestores.spi.kinds import KEY_VALUE
+from statestores.spi.kinds import KEY_VALUE, KINDS
 from statestores_conformance.runner.profiles import PROFILES
 
 collect_ignore = ["kit"]
@@ -32,8 +34,33 @@ _OF_KINDS = frozenset(
     )
 )
 """The chapters about kinds of stores whose rows are values of the engine's pairs: they see nothing
-of an engine but what the others prove, so they are proved over one in memory and one on the disk,
-and over the rest in a long run."""
+of an engine but what the others prove."""
+
+_OF_ROWS = _OF_KINDS | {
+    "TestRetentionOnEngine",
+    "TestSessionRemoval",
+    "TestTimeToLiveOnEngine",
+    "TestWindowRemoval",
+}
+"""These, and those about what such kinds leave in an engine: they are proved over one in memory and
+one on the disk, and over the rest in a long run."""
+
+_KEY_VALUE = "TestKeyValueStore"
+
+_IN_KIND = frozenset(("TestModel", "TestReopening"))
+_IN_KEY_VALUE = _IN_KIND | {
+    "TestFacadesInThreads",
+    "TestInterleavings",
+    "TestIterators",
+    "TestReads",
+    "TestReadsOfFacades",
+}
+_ASKED = frozenset(("test_every_answer_is_the_memory_engines", "test_reopening_changes_no_answer"))
+"""What of a kind's chapter an engine on the disk is asked: any sequence of operations against the
+model, all answers against those over the memory engine, and whatever is opened again. The rest is
+the same code over the memory engine, which is asked all of it, and over what the chapter about
+engines proves. A key-value store's iterators are the engine's own, so their readers are asked more:
+all of it over RocksDB, and these parts over the others."""
 
 _NEEDED = {
     "persistent_engine": ("persistent",),
@@ -63,31 +90,61 @@ def examples_of_a_quick_run() -> Iterator[None]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_pycollect_makeitem(collector: pytest.Collector, name: str) -> list[pytest.Item] | None:
-    """Leave the chapters about kinds to long runs where another engine has them."""
-    repeats = name in _OF_KINDS and collector.nodeid.endswith(_OF_OTHER_ENGINES)
-    return [] if repeats and not IS_LONG and not is_named(collector.config) else None
+def pytest_pycollect_makeitem(
+    collector: pytest.Collector, name: str, obj: object
+) -> list[pytest.Item] | None:
+    """Leave what repeats other tests of the suite to long runs: no item is made of it."""
+    if IS_LONG or is_named(collector.config) or not collector.nodeid.startswith(_BUILT_IN):
+        return None
+    if isinstance(obj, FunctionType):
+        code = obj.__code__
+        asked = code.co_varnames[: code.co_argcount]
+        return [] if _repeats_in_chapter(collector.nodeid, name, asked) else None
+    return [] if name in _OF_ROWS and collector.nodeid.endswith(_OF_OTHER_ENGINES) else None
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests of those chapters where they are made: `-m long` is to find them.
-
-    So are the kills of a process that has another kind of store than the plainest.
-    """
+    """Mark those tests where they are made: `-m long` is to find them."""
     if item.nodeid.startswith(_BUILT_IN):
-        _, engine, chapter, *_ = item.nodeid.split("::")
-        of_kinds = chapter in _OF_KINDS or (
-            chapter == "TestCrashes" and _kind_of(item) != KEY_VALUE.name
-        )
-        if f"::{engine}" in _OF_OTHER_ENGINES and of_kinds:
+        assert isinstance(item, pytest.Function)
+        chapter, _, name = item.nodeid.partition("[")[0].rpartition("::")
+        if _repeats_in_chapter(chapter, name, item.fixturenames) or _is_another_kind(item):
             item.add_marker("long")
 
 
-def _kind_of(item: pytest.Item) -> str:
-    """Return the kind of store that a test is about; the plainest if it is about none."""
-    assert isinstance(item, pytest.Function)
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    return str(parameters.get("kind", KEY_VALUE.name))
+def _repeats_in_chapter(chapter: str, name: str, fixtures: Iterable[str]) -> bool:
+    """Return whether the test *name* of *chapter* shows of one more engine what others show.
+
+    Args:
+        chapter: The identifier of its class.
+        name: Its name.
+        fixtures: What it asks for.
+    """
+    _, engine, *chapters = chapter.split("::")
+    is_other = f"::{engine}" in _OF_OTHER_ENGINES
+    if not chapters or (is_other and chapters[0] in _OF_ROWS):
+        return bool(chapters)
+    if engine == "TestRocksDB" and chapters[0] in _OF_KINDS:
+        kept = _IN_KIND
+    elif is_other and chapters[0] == _KEY_VALUE:
+        kept = _IN_KEY_VALUE
+    else:
+        return False
+    is_asked = name in _ASKED or not kept.isdisjoint(chapters)
+    return not is_asked and _NEEDED.keys().isdisjoint(fixtures)
+
+
+def _is_another_kind(item: pytest.Function) -> bool:
+    """Return whether *item* kills, or has calls fail, over another engine below another kind."""
+    _, engine, chapter, *_ = item.nodeid.split("::")
+    is_other = f"::{engine}" in _OF_OTHER_ENGINES
+    return is_other and chapter in {"TestCrashes", "TestFaults"} and _has_another_kind(item)
+
+
+def _has_another_kind(item: pytest.Function) -> bool:
+    """Return whether *item* is a case of another kind of store than the plainest."""
+    case = f"{item.callspec.id}-" if hasattr(item, "callspec") else ""
+    return any(case.startswith(f"{name}-") for name in KINDS if name != KEY_VALUE.name)
 
 
 @pytest.hookimpl(trylast=True)
