@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from statestores.spi import StateStore
@@ -24,6 +25,13 @@ _PATIENCE_SECONDS = 120.0
 """How long to wait for a process's first promise before it counts as hanging."""
 
 _POLL_SECONDS = 0.002
+
+_GLANCE_SECONDS = 0.0002
+"""Between two looks at whether a commit is under way, which lasts about as long. Without a pause
+they would take a processor from the process that is to commit."""
+
+_LOOKS_PER_QUESTION = 20
+"""After so many looks at the oracle the nursery is asked whether the process is still there."""
 
 _SHARE_AIMED_AT_COMMITS = 0.6
 """The share of kills that come while a commit is under way; the others come at any time."""
@@ -195,18 +203,25 @@ class _Run:
     def _promises_something(self, nursery: Nursery) -> bool:
         """Wait until the process has committed once, or ended; return whether either came."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        while nursery.is_running() and not self._lines(PROMISE):
+        for looks in count(1):
+            if self._lines(PROMISE):
+                return True
+            # The nursery has to be asked, and to wake up for it.
+            if looks % _LOOKS_PER_QUESTION == 0 and not nursery.is_running():
+                return True
             if time.monotonic() > deadline:
                 return False
             time.sleep(_POLL_SECONDS)
-        return True
+        raise AssertionError("there is no last number")
 
     def _wait_for_a_commit(self, nursery: Nursery) -> None:
         """Wait until a commit is under way, or the process has ended."""
-        while nursery.is_running():
-            lines = self._oracle.read_bytes().splitlines()
-            if lines[-1].startswith(INTENT):
+        for looks in count(1):
+            if self._oracle.read_bytes().splitlines()[-1].startswith(INTENT):
                 return
+            if looks % _LOOKS_PER_QUESTION == 0 and not nursery.is_running():
+                return
+            time.sleep(_GLANCE_SECONDS)
 
     def _lines(self, word: bytes) -> list[int]:
         """Return the offsets of the whole lines of the oracle that begin with *word*."""

@@ -4,9 +4,9 @@ Each operation has a number, which is its offset in an imagined changelog. At a 
 store must hold what the operations up to that number give, and nothing else.
 """
 
-import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from hashlib import shake_128
 from typing import Any, ClassVar
 
 from statestores.semantics import open_on_engine
@@ -41,19 +41,48 @@ INPUT = TopicPartition("crash-input", 0)
 _KEYS = 60
 _RETENTION_MS = 400
 _PRUNE_EVERY = 1_000
+_SIZES = (1, 1, 2, 5, 20, 100, 500, 2_000)
+"""Of commits, in operations."""
 
 
-def _dice(seed: int, *numbers: int) -> random.Random:
-    """Return randomness that is the same for the same *seed* and *numbers*."""
-    return random.Random(repr((seed, *numbers)))  # noqa: S311  # repeatable, not secret
+_RANDOM_BYTES = 256
+"""What the randomness of one operation has: a few numbers, and a value of up to 200 bytes."""
+
+
+class _Dice:
+    """Randomness that is the same for the same seed and operation.
+
+    There is one for each operation, and a `random.Random` costs more than to perform it.
+    """
+
+    def __init__(self, seed: int, number: int) -> None:
+        """Be that of operation *number* of a run with *seed*."""
+        self._bytes = shake_128(b"%d %d" % (seed, number)).digest(_RANDOM_BYTES)
+        self._used = 0
+
+    def below(self, stop: int) -> int:
+        """Return a number from zero up to *stop*, which is far below a thousand millions."""
+        begin = self._used
+        self._used = end = begin + 4
+        return int.from_bytes(self._bytes[begin:end], "little") % stop
+
+    def one_in(self, number: int) -> bool:
+        """Return whether what comes once in *number* times has come."""
+        return not self.below(number)
+
+    def some_bytes(self, stop: int) -> bytes:
+        """Return fewer than *stop* bytes; there are 200 at most beside a few numbers."""
+        length = self.below(stop)
+        begin = self._used
+        self._used = end = begin + length
+        return self._bytes[begin:end]
 
 
 def commits(seed: int, after: int) -> Iterator[range]:
     """Yield the numbers of the operations of each commit that follows operation *after*."""
     start = after + 1
     while True:
-        dice = _dice(seed, start)
-        size = dice.choice((1, 1, 2, 5, 20, 100, 500, 2_000))
+        size = _SIZES[_Dice(seed, start).below(len(_SIZES))]
         yield range(start, start + size)
         start += size
 
@@ -129,10 +158,9 @@ class KeyValueWorkload(Workload):
         return KeyValue("crash")
 
     def write(self, store: KeyValueStore[bytes, bytes] | KeyValueModel, number: int) -> None:
-        dice = _dice(self.seed, number)
-        key = b"key-%02d" % dice.randrange(_KEYS)
-        deleting = dice.random() < 0.2
-        store.put(key, None if deleting else b"%d:" % number + dice.randbytes(dice.randrange(200)))
+        dice = _Dice(self.seed, number)
+        key = b"key-%02d" % dice.below(_KEYS)
+        store.put(key, None if dice.one_in(5) else b"%d:" % number + dice.some_bytes(200))
 
     def write_garbage(self, store: KeyValueStore[bytes, bytes], number: int) -> None:
         for key in range(0, _KEYS, 7):
@@ -165,12 +193,10 @@ class VersionedWorkload(Workload):
         return Versioned("crash", history_retention_ms=_RETENTION_MS)
 
     def write(self, store: VersionedStore[bytes, bytes] | VersionedModel, number: int) -> None:
-        dice = _dice(self.seed, number)
-        key = b"key-%02d" % dice.randrange(_KEYS)
-        late = dice.randrange(2 * _RETENTION_MS) if dice.random() < 0.1 else 0
-        value = (
-            None if dice.random() < 0.1 else b"%d:" % number + dice.randbytes(dice.randrange(50))
-        )
+        dice = _Dice(self.seed, number)
+        key = b"key-%02d" % dice.below(_KEYS)
+        late = dice.below(2 * _RETENTION_MS) if dice.one_in(10) else 0
+        value = None if dice.one_in(10) else b"%d:" % number + dice.some_bytes(50)
         store.put(key, value, max(0, number - late))
 
     def prune(self) -> None:
@@ -214,13 +240,11 @@ class TimeToLiveWorkload(Workload):
     def write(
         self, store: TimestampedKeyValueStore[bytes, bytes] | TimestampedModel, number: int
     ) -> None:
-        dice = _dice(self.seed, number)
+        dice = _Dice(self.seed, number)
         # Half of the keys come only once, and are gone when they have expired.
-        key = b"key-%02d" % dice.randrange(_KEYS) if dice.random() < 0.5 else b"once-%d" % number
-        late = dice.randrange(2 * _RETENTION_MS) if dice.random() < 0.1 else 0
-        value = (
-            None if dice.random() < 0.1 else b"%d:" % number + dice.randbytes(dice.randrange(50))
-        )
+        key = b"key-%02d" % dice.below(_KEYS) if dice.one_in(2) else b"once-%d" % number
+        late = dice.below(2 * _RETENTION_MS) if dice.one_in(10) else 0
+        value = None if dice.one_in(10) else b"%d:" % number + dice.some_bytes(50)
         store.put(key, value, max(0, number - late))
 
     def write_garbage(self, store: TimestampedKeyValueStore[bytes, bytes], number: int) -> None:
@@ -261,14 +285,12 @@ class _RetainedWorkload(Workload):
         """Return key, time and value of all that *store* finds."""
 
     def write(self, store: Any, number: int) -> None:
-        dice = _dice(self.seed, number)
-        key = b"key-%02d" % dice.randrange(_KEYS)
-        late = dice.randrange(2 * _RETENTION_MS) if dice.random() < 0.1 else 0
-        value = (
-            None if dice.random() < 0.1 else b"%d:" % number + dice.randbytes(dice.randrange(50))
-        )
+        dice = _Dice(self.seed, number)
+        key = b"key-%02d" % dice.below(_KEYS)
+        late = dice.below(2 * _RETENTION_MS) if dice.one_in(10) else 0
+        value = None if dice.one_in(10) else b"%d:" % number + dice.some_bytes(50)
         time_ms = max(0, number - late) // 5 * 5
-        self.put(store, key, time_ms, value, number, dice.randrange(3))
+        self.put(store, key, time_ms, value, number, dice.below(3))
 
     def prune(self) -> None:
         self._model.forget_expired()

@@ -75,7 +75,7 @@ class Ordeal:
         return wrong
 
     def _look(self) -> Iterator[str]:
-        """Read what others see; a read that fails says so, and one that succeeds is right."""
+        """Read what others see; a read that fails says so, and then one that succeeds is right."""
         self._workload.model_up_to(self._committed)
         expected = None if self._committed < 0 else self._committed
         for _ in range(2):
@@ -90,6 +90,7 @@ class Ordeal:
                 continue
             if not offset == position == offsets.get(CHANGELOG) == expected:
                 yield f"offset {offset}, position {position}, content {offsets}, not {expected}"
+            return
 
     def _write(self, batch: range) -> None:
         """Write; repeat what a failed write has not done."""
