@@ -8,9 +8,9 @@ import random
 import shutil
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
@@ -96,6 +96,10 @@ class Model:
         if value is not None:
             self.rows[place] = (value, time_ms)
         return True
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return another one of the same rows, which nobody changes."""
+        return replace(self, rows=dict(self.rows))
 
     def shown(self, now_ms: int) -> list[Row]:
         """Return what every read has to show, in order."""

@@ -1,6 +1,7 @@
 """A key-value store against a ``dict``."""
 
 from pathlib import Path
+from typing import Any, Self
 
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
@@ -40,6 +41,10 @@ class KeyValueModel(dict[bytes, bytes]):
     def prefixed(self, prefix: bytes, *, reverse: bool = False) -> list[tuple[bytes, bytes]]:
         """Return the pairs whose keys begin with *prefix*, in order."""
         return [pair for pair in self.pairs(reverse=reverse) if pair[0].startswith(prefix)]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return another one of the same values, which nobody changes."""
+        return type(self)(self)
 
 
 class KeyValueMachine(StoreMachine[KeyValueModel]):

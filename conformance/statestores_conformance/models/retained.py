@@ -1,7 +1,8 @@
 """A window or session store against one ``dict``, and one stream time."""
 
+from copy import copy
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, Self, TypeAlias
 
 RetainedKey: TypeAlias = tuple[bytes, int, int]
 """Key, the time that retention looks at, and a session's start or a duplicate's sequence."""
@@ -37,7 +38,10 @@ class RetainedModel:
 
     def visible(self) -> list[tuple[RetainedKey, bytes]]:
         """Return what a read can find, in order."""
-        return sorted(item for item in self.rows.items() if self.is_visible(item[0][1]))
+        if self.stream_time_ms is None:
+            return sorted(self.rows.items())
+        horizon_ms = self.stream_time_ms - self.retention_ms
+        return sorted([item for item in self.rows.items() if item[0][1] > horizon_ms])
 
     def forget_expired(self) -> None:
         """Forget what no read can still reach, for the sake of long runs."""
@@ -47,3 +51,9 @@ class RetainedModel:
         """Forget everything, stream time included."""
         self.rows.clear()
         self.stream_time_ms = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return another one of the same rows, which nobody changes."""
+        other = copy(self)
+        other.rows = dict(self.rows)
+        return other

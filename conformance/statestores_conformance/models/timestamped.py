@@ -1,5 +1,8 @@
 """A timestamped key-value store against a ``dict`` of values and timestamps."""
 
+from copy import copy
+from typing import Any, Self
+
 from statestores.spi import TimestampedValue
 
 
@@ -42,6 +45,12 @@ class TimestampedModel:
         """Forget everything, stream time included."""
         self._values.clear()
         self.stream_time_ms = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return another one of the same values, which nobody changes."""
+        other = copy(self)
+        other._values = dict(self._values)  # noqa: SLF001  # one of ours
+        return other
 
     def _has_expired(self, stamped: TimestampedValue[bytes]) -> bool:
         if self.ttl_ms is None or stamped.timestamp_ms is None or self.stream_time_ms is None:

@@ -1,6 +1,8 @@
 """A versioned store against a ``dict`` of times for each key, and one stream time."""
 
+from copy import copy
 from pathlib import Path
+from typing import Any, Self
 
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
@@ -44,6 +46,12 @@ class VersionedModel:
         self._versions.clear()
         self.stream_time_ms = None
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return another one of the same versions, which nobody changes."""
+        other = copy(self)
+        other._versions = {key: dict(versions) for key, versions in self._versions.items()}  # noqa: SLF001  # one of ours
+        return other
+
     @property
     def _horizon_ms(self) -> int:
         return (self.stream_time_ms or 0) - self._retention_ms
@@ -80,7 +88,11 @@ class VersionedModel:
 
     def get(self, key: bytes, as_of_ms: int | None = None) -> Record | None:
         """Return what is valid at a time; below the horizon, only the latest counts."""
-        records = self._records(key)
+        return self._valid_among(self._records(key), as_of_ms)
+
+    def _valid_among(
+        self, records: list[VersionedRecord[bytes | None]], as_of_ms: int | None
+    ) -> Record | None:
         if as_of_ms is not None and as_of_ms < self._horizon_ms:
             records = records[-1:]
         valid = [record for record in records if as_of_ms is None or record[1] <= as_of_ms]
@@ -99,7 +111,8 @@ class VersionedModel:
         last = max([first, *starts]) if last_ms is None else last_ms
         # Nothing changes between the times at which something begins.
         changes = {first, last, self._horizon_ms, *starts}
-        found = {self.get(key, time) for time in changes if first <= time <= last}
+        versions = self._records(key)
+        found = {self._valid_among(versions, time) for time in changes if first <= time <= last}
         records = [record for record in found if record is not None]
         return sorted(records, key=lambda record: record.valid_from_ms, reverse=reverse)
 
@@ -114,9 +127,9 @@ class VersionedModel:
         """Return each key of the range that has a version then, with it."""
         found = []
         for key in sorted(self._versions, reverse=reverse):
-            record = self.get(key, as_of_ms)
             inside = (first is None or first <= key) and (last is None or key <= last)
-            if inside and record is not None:
+            record = self.get(key, as_of_ms) if inside else None
+            if record is not None:
                 found.append((key, record))
         return found
 
