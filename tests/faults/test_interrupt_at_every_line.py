@@ -11,6 +11,7 @@ reopening; when `rollback()` is accepted, the commit is not there. That is check
 
 import gc
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -102,6 +103,14 @@ class Subject:
             root.add_store(kind.specification, partitions=1)
             root.add_store(ss.KeyValue("other"), partitions=1)
         self.handle: Any = None
+        self.number = -1
+        """The last commit that nothing interrupted."""
+
+    def begin(self) -> None:
+        """Make a commit: a higher one than all so far, with one between that may have been made."""
+        self.number += 2
+        self.write(self.number)
+        self.commit(self.number)
 
     def open(self) -> None:
         """Open it."""
@@ -183,8 +192,7 @@ def subjects(tmp_path: Path) -> Iterator[Callable[[str, str], Subject]]:
         subject = Subject(shape, KINDS[kind], tmp_path / str(next(numbers)))
         made.append(subject)
         subject.open()
-        subject.write(1)
-        subject.commit(1)
+        subject.begin()
         return subject
 
     yield make
@@ -203,7 +211,7 @@ def _after_a_commit(subject: Subject) -> str | None:
     except CommitConflictError:
         rolled_back = False
         try:
-            subject.commit(2)
+            subject.commit(subject.number + 1)
         except (CommitConflictError, CommitInDoubtError):
             subject.reopen()
     except CommitInDoubtError:
@@ -212,7 +220,7 @@ def _after_a_commit(subject: Subject) -> str | None:
     said, later = subject.state(), subject.reopen()
     if not _is_one_commit(said) or later != said:
         return f"rolled back: {rolled_back}, {said}, reopened {later}"
-    if rolled_back and said[0] != 1:
+    if rolled_back and said[0] != subject.number:
         return f"rolled back, and it is there: {said}"
     return None
 
@@ -220,7 +228,7 @@ def _after_a_commit(subject: Subject) -> str | None:
 def _after_a_rollback(subject: Subject) -> str | None:
     """Commit, and when that is refused roll back again."""
     try:
-        subject.commit(2)
+        subject.commit(subject.number + 1)
     except CommitConflictError:
         subject.rollback()
     said, later = subject.state(), subject.reopen()
@@ -230,7 +238,7 @@ def _after_a_rollback(subject: Subject) -> str | None:
 def _after_a_close(subject: Subject) -> str | None:
     """Close again, and open."""
     later = subject.reopen()
-    return None if later == (1,) * len(later) else f"reopened {later}"
+    return None if set(later) == {subject.number} else f"reopened {later}"
 
 
 def _after_an_opening(subject: Subject) -> str | None:
@@ -238,36 +246,37 @@ def _after_an_opening(subject: Subject) -> str | None:
     gc.collect()
     subject.open()
     said = subject.state()
-    return None if said == (1,) * len(said) else f"opened {said}"
+    return None if set(said) == {subject.number} else f"opened {said}"
 
 
 def _after_a_truncation(subject: Subject) -> str | None:
     """Open again: everything is there or nothing is."""
     later = subject.reopen()
-    return None if later in ((0,) * len(later), (1,) * len(later)) else f"reopened {later}"
+    return None if set(later) in ({0}, {subject.number}) else f"reopened {later}"
 
 
 def _after_a_truncation_go_on(subject: Subject) -> str | None:
     """Roll back and commit something: it stays, also when the truncation is completed first."""
     subject.rollback()
-    subject.write(2)
-    subject.commit(2)
+    subject.write(subject.number + 1)
+    subject.commit(subject.number + 1)
     said, later = subject.state(), subject.reopen()
-    return None if said == later == (2,) * len(said) else f"{said}, reopened {later}"
+    return None if {*said, *later} == {subject.number + 1} else f"{said}, reopened {later}"
 
 
 def _after_a_clearing(subject: Subject) -> str | None:
     """Look at the offset, and open again: it is there or it is not; the rest is as it was."""
     said = subject.handle.committed_offset(INPUT)
     later = subject.reopen()
-    rest = (*later[:2], *later[4:])
-    if said not in (None, 1) or subject.handle.committed_offset(INPUT) != said or set(rest) != {1}:
+    rest = {*later[:2], *later[4:]}
+    is_known = said in (None, subject.number) and subject.handle.committed_offset(INPUT) == said
+    if not is_known or rest != {subject.number}:
         return f"{said}, reopened {later}"
     return None
 
 
 OPERATIONS: dict[str, tuple[Callable[[Subject], object], Callable[[Subject], str | None]]] = {
-    "commit": (lambda subject: subject.commit(2), _after_a_commit),
+    "commit": (lambda subject: subject.commit(subject.number + 1), _after_a_commit),
     "rollback": (lambda subject: subject.rollback(), _after_a_rollback),
     "close": (lambda subject: subject.close(), _after_a_close),
     "open": (lambda subject: subject.open(), _after_an_opening),
@@ -289,7 +298,7 @@ def _prepare(subject: Subject, operation: str) -> None:
     if operation == "open":
         subject.close()
     elif operation in {"commit", "rollback"}:
-        subject.write(2)
+        subject.write(subject.number + 1)
 
 
 def _violations(make: Make, shape: str, kind: str, operation: str, most: int | None) -> list[str]:
@@ -310,36 +319,51 @@ def _violations_at(
     lines: Iterable[int], make: Make, shape: str, kind: str, operation: str
 ) -> list[str]:
     """Interrupt *operation* at *lines*; return what is wrong where."""
-    act, go_on = OPERATIONS[operation]
-    wrong = []
+    tried = _Tried(make, shape, kind, operation)
     for at in lines:
-        subject = make(shape, kind)
-        _prepare(subject, operation)
-        where = interrupt(lambda subject=subject: act(subject), at)  # type: ignore[misc]
+        tried.again(partial(interrupt, at=at))
+    return tried.wrong
+
+
+class _Tried:
+    """A subject that goes on after one interrupt, and is interrupted again: what was wrong."""
+
+    def __init__(self, make: Make, shape: str, kind: str, operation: str) -> None:
+        self._make = partial(make, shape, kind)
+        self._operation = operation
+        self._subject = self._make()
+        self.wrong: list[str] = []
+
+    def again(self, interrupted: Callable[[Callable[[], object]], str | None]) -> bool:
+        """Have the operation *interrupted*, look, and commit; return whether it was.
+
+        What was wrong does not go on: the next one is a new subject.
+        """
+        subject, (act, go_on) = self._subject, OPERATIONS[self._operation]
+        _prepare(subject, self._operation)
+        where = interrupted(lambda: act(subject))
         found = go_on(subject) if where is not None else None
         if found is not None:
-            wrong.append(f"{where}: {found}")
-        subject.close()
-    return wrong
+            self.wrong.append(f"{where}: {found}")
+            self._subject = self._make()
+            return True
+        if where is None:
+            subject.reopen()
+        subject.begin()
+        return where is not None
 
 
 def _second_violations(
     make: Make, shape: str, kind: str, operation: str, every: int = 1
 ) -> list[str]:
     """Interrupt *operation*, and what handles that as well, at *every* so manyth of its lines."""
-    act, go_on = OPERATIONS[operation]
     wrong = []
     for failpoint in HANDLED.get(operation, ()):
+        tried = _Tried(make, shape, kind, operation)
         for at in count(1, every):
-            subject = make(shape, kind)
-            _prepare(subject, operation)
-            where = interrupt_twice(lambda subject=subject: act(subject), failpoint, at)  # type: ignore[misc]
-            found = go_on(subject) if where is not None else None
-            if found is not None:
-                wrong.append(f"{failpoint}, {where}: {found}")
-            subject.close()
-            if where is None:
+            if not tried.again(partial(interrupt_twice, failpoint=failpoint, at=at)):
                 break
+        wrong += [f"{failpoint}, {each}" for each in tried.wrong]
     return wrong
 
 
