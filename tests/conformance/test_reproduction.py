@@ -76,8 +76,8 @@ def _run(*arguments: str | Path, cwd: Path) -> "subprocess.CompletedProcess[str]
 @pytest.mark.parametrize(
     "model",
     [
-        pytest.param("TestBroken and TestEngine", marks=pytest.mark.long),
-        "TestForgetful and TestKeyValueStore",
+        pytest.param("TestBroken::TestEngine", marks=pytest.mark.long),
+        "TestForgetful::TestKeyValueStore",
     ],
 )
 def test_a_failed_model_leaves_a_file_that_fails_alike(tmp_path: Path, model: str) -> None:
@@ -85,7 +85,7 @@ def test_a_failed_model_leaves_a_file_that_fails_alike(tmp_path: Path, model: st
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "conftest.py").write_text(_CONFTEST)
     (tmp_path / "test_broken.py").write_text(_BROKEN)
-    chosen = ["-k", f"{model} and TestModel", "--hypothesis-seed=7"]
+    chosen = [f"test_broken.py::{model}::TestModel", "--hypothesis-seed=7"]
     tests = _run("-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen, cwd=tmp_path)
     written = re.findall(r"reproduction: (\S+\.py)", tests.stdout)
 
