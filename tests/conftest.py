@@ -361,10 +361,12 @@ def tmp_path(
 ) -> Iterator[Path]:
     """Give each test a directory, as pytest's own fixture does.
 
-    That one leaves a link for each name, and reads all of them to number the next directory.
+    That one leaves a link for each name, and reads all of them to number the next directory. Nor
+    need it be looked at whether such a name leads elsewhere.
     """
     name = re.sub(r"\W", "_", request.node.name)[:30]
-    path = tmp_path_factory.mktemp(f"{name}{next(_NUMBERS)}", numbered=False)
+    path = tmp_path_factory.getbasetemp() / f"{name}{next(_NUMBERS)}"
+    path.mkdir(0o700)
     yield path
     if not request.node.stash.get(_FAILED, False):
         shutil.rmtree(path, ignore_errors=True)
