@@ -89,12 +89,16 @@ print("used")
 
 @cache
 def expressions_outside_the_rooms() -> list[tuple[str, ast.AST]]:
-    """Return what the library's modules consist of that have nothing of a single kind's own."""
+    """Return what the library's modules consist of that have nothing of a single kind's own.
+
+    Of those, at least, in which a word stands that can be a kind: nothing else is looked for.
+    """
     return [
         (f"{path.relative_to(SOURCE)}:{getattr(node, 'lineno', 0)}", node)
         for path in sorted(SOURCE.rglob("*.py"))
         if path.relative_to(SOURCE).parts[0] not in ROOMS
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if any(word in (text := path.read_text("utf-8")) for word in (*SPECIFICATIONS, *KINDS))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call | ast.Dict | ast.Set | ast.Tuple | ast.List)
     ]
 
