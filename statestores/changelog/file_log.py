@@ -218,7 +218,7 @@ class FileChangelog(FrameAppends):
     @property
     def first_offset(self) -> int:
         self.check_open()
-        return list_segments(self._directory).segments[0].first_offset
+        return list_segments(self._directory).bases[0]
 
     @property
     def end_offset(self) -> int:

@@ -14,7 +14,12 @@ from statestores.changelog.contract import ReadOnlyChangelog
 from statestores.changelog.frame import Frame
 from statestores.changelog.range_reading import check_range, read_range
 from statestores.changelog.segments.segment import Segment
-from statestores.changelog.segments.segment_directory import SegmentInfo, check_name, list_segments
+from statestores.changelog.segments.segment_directory import (
+    SegmentInfo,
+    SegmentListing,
+    check_name,
+    list_segments,
+)
 from statestores.changelog.segments.tail import Tail, TornTail
 from statestores.errors import (
     ChangelogCorruptedError,
@@ -134,7 +139,7 @@ class ChangelogReader(ReadOnlyChangelog):
 
     @property
     def first_offset(self) -> int:
-        return self.segments()[0].first_offset
+        return self._listed().bases[0]
 
     @property
     def end_offset(self) -> int:
@@ -157,11 +162,7 @@ class ChangelogReader(ReadOnlyChangelog):
             StoreNotFoundError: The changelog has been removed.
             ChangelogCorruptedError, StorageError: The directory is damaged, or cannot be read.
         """
-        self._check_open()
-        segments = list_segments(self._directory).segments
-        if not segments:
-            raise _not_found(self._directory)
-        return segments
+        return self._listed().segments
 
     def read(self, from_offset: int | None = None, to_offset: int | None = None) -> Iterator[Frame]:
         end = self._refresh().end_offset
@@ -172,6 +173,13 @@ class ChangelogReader(ReadOnlyChangelog):
 
     def close(self) -> None:
         self._open = False
+
+    def _listed(self) -> SegmentListing:
+        self._check_open()
+        listing = list_segments(self._directory)
+        if not listing.bases:
+            raise _not_found(self._directory)
+        return listing
 
     def _check_open(self) -> None:
         if not self._open:
@@ -191,11 +199,11 @@ def _read_tail(
 ) -> tuple[Tail, str]:
     """Return the tail of the log in *directory*, read on from *known*, and the kind of store."""
     for _ in range(_ATTEMPTS):
-        segments = list_segments(directory).segments
-        if not segments:
+        last = list_segments(directory).last
+        if last is None:
             raise _not_found(directory)
         try:
-            segment = Segment.open(segments[-1].path)
+            segment = Segment.open(last)
         except FileNotFoundError:
             continue  # sealed, compacted and removed since the directory was read
         with segment:

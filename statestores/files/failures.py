@@ -1,7 +1,5 @@
 """What the operating system refuses, as errors of our own tree."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from statestores.errors import StateStoreError, StorageError
@@ -31,16 +29,23 @@ def reason(path: Path, error: OSError) -> str:
     return f"{error.strerror or error}; check the path, the rights and the space on the disk"
 
 
-@contextmanager
-def reporting(action: str, path: Path) -> Iterator[None]:
+class reporting:  # noqa: N801  # a block's, as contextlib's are; a generator's costs thrice
     """Turn an ``OSError`` inside the block into `StorageError`.
 
     Two kinds pass: errors of our own tree, and ``FileNotFoundError``, which a reader answers by
     looking again, since compaction and deletion remove segments.
     """
-    try:
-        yield
-    except (StateStoreError, FileNotFoundError):
-        raise
-    except OSError as error:
-        raise storage_error(action, path, error) from error
+
+    __slots__ = ("_action", "_path")
+
+    def __init__(self, action: str, path: Path) -> None:
+        self._action, self._path = action, path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError) and not isinstance(
+            error, StateStoreError | FileNotFoundError
+        ):
+            raise storage_error(self._action, self._path, error) from error

@@ -37,6 +37,7 @@ _CHUNK_BYTES = 256 * 1024
 _SETTLED_NS = 2_000_000_000
 
 _KINDS = frozenset(FrameKind)
+_NOTHING = pa.py_buffer(b"")
 
 
 class StoredFrame(NamedTuple):
@@ -72,7 +73,7 @@ class Segment(Closing):
         """Where the first frame begins."""
         self._descriptor = descriptor
         self._data = b""
-        self._buffer = pa.py_buffer(b"")
+        self._buffer = _NOTHING
         self._buffer_at = 0
 
     @classmethod
@@ -260,7 +261,7 @@ class Segment(Closing):
 
     def _forget(self) -> None:
         """Drop what has been read, so that it is read again."""
-        self._data, self._buffer, self._buffer_at = b"", pa.py_buffer(b""), 0
+        self._data, self._buffer, self._buffer_at = b"", _NOTHING, 0
 
     def _status(self) -> os.stat_result:
         with reporting("look at", self.path):

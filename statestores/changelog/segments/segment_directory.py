@@ -4,6 +4,8 @@ A segment is named for its base offset, in twenty digits. A compacted segment re
 under the same name, and what it covers beyond that no longer counts, whether it is there or not.
 """
 
+import os
+from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,20 +42,45 @@ class SegmentInfo:
 
 @dataclass(frozen=True, slots=True)
 class SegmentListing:
-    """What the directory of a changelog holds."""
+    """What the directory of a changelog holds. Paths are made for what is asked for."""
 
-    segments: tuple[SegmentInfo, ...]
-    """The segments that count, in the order of their offsets."""
+    directory: Path
+    """The directory."""
 
-    covered: tuple[Path, ...]
-    """Segments that a compacted one has replaced, left behind by a crash or removed just now."""
+    bases: list[int]
+    """The base offsets of the segments that count, in order."""
+
+    compacted: bool = False
+    """Whether the first one is compacted."""
+
+    covered_bases: tuple[int, ...] = ()
+    """Those of segments that a compacted one has replaced."""
+
+    @property
+    def segments(self) -> tuple[SegmentInfo, ...]:
+        """The segments that count, in the order of their offsets."""
+        return tuple(self._info(at) for at in range(len(self.bases)))
+
+    @property
+    def last(self) -> Path | None:
+        """The file of the last segment that counts; ``None`` when there is none."""
+        return self.directory / segment_name(self.bases[-1]) if self.bases else None
+
+    @property
+    def covered(self) -> tuple[Path, ...]:
+        """Segments that a compacted one has replaced, left by a crash or removed just now."""
+        return tuple(self.directory / segment_name(base) for base in self.covered_bases)
 
     def holding(self, offset: int) -> SegmentInfo | None:
         """Return the segment that stands for *offset*; ``None`` when it begins after it."""
-        for segment in reversed(self.segments):
-            if segment.first_offset <= offset:
-                return segment
-        return None
+        at = bisect_right(self.bases, offset) - 1
+        return None if at < 0 else self._info(at)
+
+    def _info(self, at: int) -> SegmentInfo:
+        base = self.bases[at]
+        end = self.bases[at + 1] if at + 1 < len(self.bases) else None
+        compacted = self.compacted and at == 0
+        return SegmentInfo(self.directory / segment_name(base), base, end, compacted)
 
 
 def segment_name(base_offset: int) -> str:
@@ -85,7 +112,7 @@ def list_segments(directory: Path) -> SegmentListing:
     for _ in range(_ATTEMPTS):
         bases = _bases(directory)
         if not bases:
-            return SegmentListing((), ())
+            return SegmentListing(directory, [])
         try:
             head = read_head(directory / segment_name(bases[0]))
         except FileNotFoundError:
@@ -186,7 +213,7 @@ def leftovers(directory: Path) -> tuple[Path, ...]:
 def _names(directory: Path) -> list[str]:
     """Return the names in *directory*; none when it is not there."""
     try:
-        return [path.name for path in directory.iterdir()]
+        return os.listdir(directory)  # noqa: PTH208  # a path for each name costs more than all else
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -211,27 +238,15 @@ def _bases(directory: Path) -> list[int]:
 
 def _listing(directory: Path, bases: list[int], first: SegmentHead) -> SegmentListing:
     """Return the segments that count, and those that the first one covers."""
-    covered: tuple[Path, ...] = ()
-    counting = bases
-    if first.compacted_to is not None:
-        counting = [bases[0], *(base for base in bases[1:] if base >= first.compacted_to)]
-        covered = tuple(
-            directory / segment_name(base) for base in bases[1:] if base < first.compacted_to
+    end = first.compacted_to
+    if end is None:
+        return SegmentListing(directory, bases)
+    covered = tuple(base for base in bases[1:] if base < end)
+    counting = [bases[0], *bases[1 + len(covered) :]]
+    if counting[1:2] != [end]:
+        raise ChangelogCorruptedError(
+            f"the changelog segment {segment_name(end)!r} is missing in "
+            f"{str(directory)!r}: {segment_name(bases[0])!r} ends there; restore the file, or "
+            "the store from a snapshot or a standby"
         )
-        if counting[1:2] != [first.compacted_to]:
-            raise ChangelogCorruptedError(
-                f"the changelog segment {segment_name(first.compacted_to)!r} is missing in "
-                f"{str(directory)!r}: {segment_name(bases[0])!r} ends there; restore the file, or "
-                "the store from a snapshot or a standby"
-            )
-    ends: list[int | None] = [*counting[1:], None]
-    segments = tuple(
-        SegmentInfo(
-            directory / segment_name(base),
-            base,
-            end,
-            compacted=first.compacted_to is not None and base == bases[0],
-        )
-        for base, end in zip(counting, ends, strict=True)
-    )
-    return SegmentListing(segments, covered)
+    return SegmentListing(directory, counting, compacted=True, covered_bases=covered)

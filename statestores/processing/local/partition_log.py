@@ -91,8 +91,8 @@ class PartitionLog(Closing):
     @property
     def first_offset(self) -> int:
         """The offset of the first record that is still there; 0 of a log that has none."""
-        segments = list_segments(self._directory).segments
-        return segments[0].first_offset if segments else 0
+        bases = list_segments(self._directory).bases
+        return bases[0] if bases else 0
 
     def remove(self, keep_from: int | None, retention: Retention | None) -> None:
         """Remove records before *keep_from*, or from anywhere, that *retention* lets go (PRC-66).
