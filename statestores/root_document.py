@@ -113,8 +113,10 @@ class StoreEntry:
         return 0
 
 
-def stores_in(fields: Fields, shown: str) -> dict[str, StoreEntry]:
+def stores_in(fields: Fields, shown: str, only: str | None = None) -> dict[str, StoreEntry]:
     """Return the stores that *fields* name, those of ``statestores.json`` at *shown*.
+
+    Where *only* one of them is asked for, nobody looks at what is said of the others.
 
     Raises:
         StoreCorruptedError: It is malformed, or has another checksum than it says.
@@ -127,7 +129,9 @@ def stores_in(fields: Fields, shown: str) -> dict[str, StoreEntry]:
             f"{FORMAT_WITH_LOG_GENERATIONS}; upgrade statestores"
         )
     stores = {
-        name: _read_entry(shown, name, entry) for name, entry in fields.inside("stores").items()
+        name: _read_entry(shown, name, entry)
+        for name, entry in fields.inside("stores").items()
+        if only is None or name == only
     }
     check_checksum(fields, shown)
     return stores

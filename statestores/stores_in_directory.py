@@ -85,8 +85,8 @@ def refuse_inside_store(root: Path) -> None:
             )
 
 
-def read_stores(root: Path) -> dict[str, StoreEntry]:
-    """Return the stores that *root* has, by name.
+def read_stores(root: Path, only: str | None = None) -> dict[str, StoreEntry]:
+    """Return the stores that *root* has, by name, or *only* the one of that name.
 
     Raises:
         StoreNotFoundError: There is no state root.
@@ -98,7 +98,7 @@ def read_stores(root: Path) -> dict[str, StoreEntry]:
         raise StoreNotFoundError(
             f"there is no state root at {str(root)!r}: it has no {ROOT_FILE}; check the path"
         )
-    return stores_in(fields, repr(str(file)))
+    return stores_in(fields, repr(str(file)), only)
 
 
 def add_store(root: Path, entry: StoreEntry, *, by_reshard: bool) -> dict[str, StoreEntry]:
@@ -147,7 +147,7 @@ def check_current(root: Path, store: str, known: StoreEntry) -> None:
         StoreReshardedError: It has other partitions since.
         StoreCorruptedError, UnsupportedFormatError: ``statestores.json`` cannot be read.
     """
-    noted = read_stores(root).get(store)
+    noted = read_stores(root, store).get(store)
     if noted is None or noted.generation != known.generation:
         raise resharded(store, root)
 

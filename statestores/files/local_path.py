@@ -71,7 +71,7 @@ def local_path(path: str | PathLike[str], what: str = "path") -> Path:
             f"{what} must be a path of a local or mounted file system, got {text!r}; {advice}"
         )
     _refuse_too_long(text, what)
-    return _anchored(Path(text), what)
+    return _anchored(path if isinstance(path, Path) else Path(text), what)
 
 
 def _anchored(path: Path, what: str) -> Path:
