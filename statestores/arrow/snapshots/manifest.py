@@ -7,7 +7,8 @@ its content, and exactly one legal spelling, so that no damaged byte can go unse
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.metadata import version
 
 from statestores.arrow.keys.key_selection import KeySelection
 from statestores.arrow.snapshots.checked_json import (
@@ -24,6 +25,10 @@ from statestores.errors import (
 )
 from statestores.files.strict_json import Fields
 from statestores.spi.offsets import Position, TopicPartition
+
+version_of = cache(version)
+"""Return the version of an installed package. Python reads it from a file that it parses as mail:
+more work than a small snapshot is otherwise."""
 
 MANIFEST_NAME = "manifest.json"
 """The name of the manifest inside a snapshot's directory."""

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -26,7 +25,7 @@ from statestores.arrow.snapshots.directory import (
     retire_native,
     temporary_directory,
 )
-from statestores.arrow.snapshots.manifest import MANIFEST_NAME
+from statestores.arrow.snapshots.manifest import MANIFEST_NAME, version_of
 from statestores.arrow.snapshots.native_manifest import (
     NATIVE_MANIFEST_NAME,
     NativeFile,
@@ -105,7 +104,7 @@ def write_native_snapshot(
                 driver=driver,
                 files=tuple(_durable_files(files)),
                 created_at_ms=time.time_ns() // 1_000_000,
-                library_version=version("statestores"),
+                library_version=version_of("statestores"),
             )
             write_durably(temporary / NATIVE_MANIFEST_NAME, render_native_manifest(manifest))
             reach("native.described")

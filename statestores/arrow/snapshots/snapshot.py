@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
@@ -29,6 +28,7 @@ from statestores.arrow.snapshots.manifest import (
     FileEntry,
     Manifest,
     render_manifest,
+    version_of,
 )
 from statestores.arrow.snapshots.reader import Snapshot, read_snapshot
 from statestores.arrow.snapshots.same_content import hold_the_same
@@ -182,7 +182,7 @@ class SnapshotContent:
             stream_time_ms=self.stream_time_ms,
             files=tuple(files),
             created_at_ms=time.time_ns() // 1_000_000,
-            library_version=version("statestores"),
+            library_version=version_of("statestores"),
         )
 
 
