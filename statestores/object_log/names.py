@@ -12,7 +12,7 @@
 Numbers have twenty digits, so that a listing has them in order.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _DIGITS = 20
 
@@ -30,10 +30,12 @@ class Names:
     generation: str = ""
     """The id under which a reshard has made this log; empty for the first one of the store."""
 
-    @property
-    def home(self) -> str:
-        """What all of them begin with, without a slash at the end."""
-        return f"{self.generations}{self.generation}" if self.generation else self.store
+    home: str = field(init=False, repr=False, compare=False)
+    """What all of them begin with, without a slash at the end."""
+
+    def __post_init__(self) -> None:
+        home = f"{self.generations}{self.generation}" if self.generation else self.store
+        object.__setattr__(self, "home", home)
 
     @property
     def generations(self) -> str:
@@ -93,11 +95,11 @@ class Names:
 
     def root(self, number: int) -> str:
         """Return the name of entry *number* of the root log."""
-        return f"{self.roots}{number:0{_DIGITS}d}"
+        return f"{self.home}/root/{number:020d}"
 
     def own(self, partition: int, grant: int, number: int) -> str:
         """Return the name of entry *number* of the owner of *partition* under *grant*."""
-        return f"{self.owned}{partition}/{grant:0{_DIGITS}d}/{number:0{_DIGITS}d}"
+        return f"{self.home}/own/{partition}/{grant:020d}/{number:020d}"
 
     def data(self, write: str, partition: int) -> str:
         """Return the name of what *write* has staged for *partition*."""

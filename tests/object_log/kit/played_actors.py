@@ -8,13 +8,14 @@ for long or die at any step.
 import collections
 import random
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 from scheduled_store import Memory, one_by_one
 from scope import Scope
 
 from statestores.errors import CommitInDoubtError
-from statestores.object_log.requests import Create, Delete, Replace, Request, Steps
+from statestores.object_log.requests import Create, Delete, Read, ReadMany, Replace, Request, Steps
 from statestores.storage import Outcome
 
 STEPS = 2_000
@@ -64,39 +65,42 @@ class PlayedActors(ABC):
 
     def run(self) -> list[Request]:
         """Run all actors, and return what is on its way still."""
-        running = {name: one_by_one(actor) for name, actor in self.actors().items()}
+        running = self.actors()
         answers: dict[str, Any] = dict.fromkeys(running)
+        reads: dict[str, tuple[Iterator[str], list[Any]]] = {}
         waiting: dict[str, Request] = {}
         late: list[Request] = []
         asleep: dict[str, int] = {}
         awake, until = list(running), STEPS
-        chance, execute = self.random, self.memory.execute
+        execute, faults = self.memory.execute, self.faults
+        dice, choice = self.random.random, self.random.choice
         for step in range(STEPS):
-            if late and chance.random() < 0.03:
-                execute(late.pop(chance.randrange(len(late))))
+            if late and dice() < 0.03:
+                execute(late.pop(self.random.randrange(len(late))))
                 self.counts["late"] += 1
             if not running:
                 break
             if step >= until:  # somebody wakes up
                 awake = [name for name in running if asleep.get(name, 0) <= step]
                 until = min((at for at in asleep.values() if at > step), default=STEPS)
-            name = chance.choice(awake or list(running))
-            if name not in waiting:
+            name = choice(awake or list(running))
+            told = answers[name]
+            request = waiting.pop(name, None)
+            if request is None:
                 try:
-                    waiting[name] = running[name].send(answers[name])
+                    request = _next_request(running[name], told, name, reads)
                 except (StopIteration, CommitInDoubtError) as end:
                     if isinstance(end, CommitInDoubtError):
                         self.counts["in doubt"] += 1
                     del running[name]
                     until = 0
                     continue
-            often, sleeps = self.sleeps_of(name, answers[name])
-            if chance.random() < often:
-                asleep[name] = step + chance.choice(sleeps)
+            often, sleeps = self.sleeps_of(name, told)
+            if dice() < often:
+                waiting[name] = request
+                asleep[name] = step + choice(sleeps)
                 until = 0
-                continue
-            request = waiting.pop(name)
-            if chance.random() >= self.faults:
+            elif dice() >= faults:
                 answers[name] = execute(request)
             elif not self.fail(request, name, answers, late):
                 running.pop(name).close()
@@ -136,3 +140,27 @@ class PlayedActors(ABC):
         else:
             answers[name] = self.memory.execute(request)
         return True
+
+
+def _next_request(
+    actor: Steps[Any], told: Any, name: str, reads: dict[str, tuple[Iterator[str], list[Any]]]
+) -> Request:
+    """Return what the actor *name* asks for next, who was *told* that.
+
+    What it reads at the same time it asks for one by one (*reads*): anything may come between.
+    """
+    if name in reads:
+        ahead, found = reads[name]
+        found.append(told)
+        for each in ahead:
+            return Read(each)
+        del reads[name]
+        told = found
+    request = actor.send(told)
+    while isinstance(request, ReadMany):
+        ahead = iter(request.names)
+        for each in ahead:
+            reads[name] = ahead, []
+            return Read(each)
+        request = actor.send([])
+    return request

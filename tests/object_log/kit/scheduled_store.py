@@ -28,6 +28,7 @@ from statestores.spi import Position, TopicPartition
 from statestores.storage import Found, Outcome, Unchanged
 
 INPUT = TopicPartition("in", 0)
+_UNCHANGED = Unchanged()
 
 
 @lru_cache(256)
@@ -87,6 +88,11 @@ class Memory:
 
     def execute(self, request: Request) -> Any:
         """Carry *request* out, and return the true answer."""
+        kind = type(request)
+        if kind is Read:  # four of five
+            found = self.objects.get(request[0])
+            tag = request[1]
+            return found if tag is None or found is None or found.tag != tag else _UNCHANGED
         match request:
             case Create(name, data):
                 if name in self.objects:
@@ -97,9 +103,6 @@ class Memory:
                 if held is None or held.tag != tag:
                     return Outcome.REFUSED
                 return self._put(name, data)
-            case Read(name, known_tag):
-                found = self.objects.get(name)
-                return Unchanged() if found is not None and found.tag == known_tag else found
             case ListNames(prefix):
                 return sorted(name for name in self.objects if name.startswith(prefix))
             case Delete(name):
