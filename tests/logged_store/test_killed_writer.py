@@ -9,10 +9,10 @@ from forked_programs import Forked
 import statestores as ss
 from statestores.logged_store import open_logged_store
 
-ROWS = 3_000
+ROWS = 1_400
 KEYS = 97
 KILLS = 6
-MOST_OF_A_KILLED_WRITER = 420
+MOST_OF_A_KILLED_WRITER = 200
 INPUT = ss.TopicPartition("numbers", 0)
 
 # Counts the numbers from the position on, with a commit every few of them; one that is to be killed
@@ -50,7 +50,7 @@ def test_counts_are_exact_after_many_kills(tmp_path: Path, backend: str) -> None
         with Forked(WRITER, tmp_path, backend, str(most)) as writer:
             acknowledged = int(writer.stdout.readline()) - 1
             if killed:
-                lines, moment_s = chance.randint(1, 40), chance.random() * 0.002
+                lines, moment_s = chance.randint(1, 20), chance.random() * 0.002
                 acknowledged = int(writer.kill_after(lines, moment_s))
             writer.stdout.read()
         with open_logged_store(root, "counts", 0) as counts:

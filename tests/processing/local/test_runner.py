@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +10,7 @@ from typing import Any
 
 import pytest
 from dying import Died, die
+from forked_programs import Forked
 from local_lives import append_orders, expected_seen, run_all, topology, written
 
 import statestores as ss
@@ -44,6 +43,9 @@ from statestores.tasks import open_task
 LINES = Topic("lines", key=ss.utf8, value=ss.utf8)
 OUT = Topic("out", key=ss.utf8, value=ss.int64)
 BYTES = Topic("bytes")
+
+_ORDERS = 240
+"""A dozen commits of the first task."""
 
 _LOOK_SECONDS = 0.01
 """Between two looks where a process is: who looks all the time takes the processor from it."""
@@ -151,17 +153,27 @@ def test_a_count_does_not_go_on_from_a_table(tmp_path: Path) -> None:
         _run(count, tmp_path)
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    """Give what one thread writes in one commit."""
+    directory = tmp_path_factory.mktemp("alone")
+    append_orders(directory, 0, _ORDERS)
+    run_all(directory, backend="memory", commit_records=1_000)
+    return written(directory)
+
+
 @pytest.mark.spec("PRC-54", "PRC-51")
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_threads_share_the_tasks_and_change_no_result(tmp_path: Path, threads: int) -> None:
+def test_threads_share_the_tasks_and_change_no_result(
+    tmp_path: Path, alone: dict[str, list[Any]], threads: int
+) -> None:
     """The part before the repartition topic runs beside those after it."""
-    append_orders(tmp_path, 0, 500)
+    append_orders(tmp_path, 0, _ORDERS)
     run_all(tmp_path, threads=threads, backend="memory")
-    append_orders(tmp_path / "alone", 0, 500)
-    run_all(tmp_path / "alone", backend="memory", commit_records=1_000)
+    found = written(tmp_path)
 
-    assert written(tmp_path) == written(tmp_path / "alone")
-    assert [each.record for each in written(tmp_path)["seen-0"]] == expected_seen(500)
+    assert found == alone
+    assert [each.record for each in found["seen-0"]] == expected_seen(_ORDERS)
 
 
 @pytest.mark.spec("PRC-49", "PRC-50", "TSK-14")
@@ -412,6 +424,16 @@ counts = lines.group_by_key().count(ss.KeyValue("counts", key=ss.utf8, value=ss.
 counts.to(Topic("out", key=ss.utf8, value=ss.int64))
 """
 
+_COMMAND = """
+import os
+import sys
+
+from statestores.cli import main
+
+os.chdir(sys.argv.pop(1))
+main()
+"""
+
 
 @pytest.mark.spec("PRC-53")
 @pytest.mark.parametrize(
@@ -421,17 +443,16 @@ def test_a_signal_stops_the_command_after_a_commit(tmp_path: Path, number: int) 
     """With exit code 0, and a sentence that says how far it came."""
     (tmp_path / "shop_module.py").write_text(_MODULE)
     _append(tmp_path, "a", "a")
-    command = [sys.executable, "-m", "statestores.cli", "run", "shop_module:shop", "--local", "."]
-    with subprocess.Popen(
-        [*command, "--backend", "memory"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
-    ) as process:
+    command = ["run", "shop_module:shop", "--local", ".", "--backend", "memory"]
+    with Forked(_COMMAND, tmp_path, *command) as process:
         while not (tmp_path / "topics" / "out" / "0").is_dir():  # the first commit
-            assert process.poll() is None
+            assert process.is_running(), process.errors()
             time.sleep(_LOOK_SECONDS)
-        os.kill(process.pid, number)
-        said, _ = process.communicate(timeout=60)
+        os.kill(process.process, number)
+        said = process.stdout.read()
+        code = process.wait()
 
-    assert (process.returncode, said.split(" in ")[0]) == (
+    assert (code, said.split(" in ")[0]) == (
         0,
         "2 records processed, 2 emitted, 0 dropped,",
     )

@@ -51,7 +51,7 @@ class _Company:
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while not is_over():
             assert time.monotonic() < deadline, [each.errors() for each in self.processes.values()]
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     def end(self, at: int) -> None:
         """Kill a process, or note that it has died."""

@@ -80,7 +80,7 @@ def _until(is_over: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not is_over():
         assert time.monotonic() < deadline
-        time.sleep(0.01)
+        time.sleep(0.04)
 
 
 def _shares(directory: Path) -> list[int]:

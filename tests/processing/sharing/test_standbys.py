@@ -16,7 +16,7 @@ from forked_programs import Forked
 from shared_lives import COUNTS, SEEN, TASKS, append_orders, topology, written
 
 from statestores.errors import InvalidArgumentError, UnknownStateStoreError
-from statestores.processing import LocalRunner
+from statestores.processing import LocalRunner, LocalTopics
 from statestores.processing.local import Instance, read_instances
 from statestores.processing.local.sharing import left_copies
 from statestores.processing.local.sharing.copies import copies_for
@@ -65,7 +65,7 @@ def _until(is_over: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not is_over():
         assert time.monotonic() < deadline
-        time.sleep(0.01)
+        time.sleep(0.04)
 
 
 def _instances(directory: Path) -> list[Instance]:
@@ -85,7 +85,9 @@ def _is_warm(directory: Path, copies: int) -> bool:
 
 
 def _is_processed(directory: Path, orders: int) -> bool:
-    return sum(map(len, written(directory, COUNTS))) == orders
+    with LocalTopics(directory / "topics") as topics:
+        counts = topics.topic(COUNTS)
+        return sum(map(counts.end_offset, range(counts.partitions))) == orders
 
 
 @pytest.mark.spec("PRC-77", "PRC-71")
