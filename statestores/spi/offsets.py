@@ -70,7 +70,11 @@ class Position(Mapping[TopicPartition, int]):
             known = merged.get(partition)
             if known is None or offset > known:
                 merged[partition] = offset
-        return type(self)(merged)
+        if not isinstance(other, Position):
+            return type(self)(merged)
+        position = object.__new__(type(self))  # both have been looked at
+        position._offsets = merged
+        return position
 
 
 def check_partition(partition: object) -> None:
