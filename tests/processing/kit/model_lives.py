@@ -1,9 +1,10 @@
 """Lives of a topology over stores in memory: batches, commits and crashes, for naive models."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from drawn_bytes import drawn_lists
 from hypothesis import strategies as st
 
 import statestores as ss
@@ -24,14 +25,21 @@ Result = tuple[Any, Any, int]
 """Key, value and time of what came out."""
 
 
-def lives(left: Any, right: Any) -> Any:
-    """Return lives of records of both topics, with keys and values as these say."""
-    times = st.integers(0, MAX_TIME_MS)
-    records = st.tuples(st.just("left"), left, times) | st.tuples(st.just("right"), right, times)
-    steps = st.lists(
-        records | st.sampled_from([COMMIT, CRASH]), min_size=LEAST_STEPS, max_size=MOST_STEPS
+def lives(left: Sequence[Any], right: Sequence[Any]) -> Any:
+    """Return lives of records of both topics, with one of these keys and values each."""
+    kinds = ("left", "left", "right", "right", COMMIT, CRASH)
+    drawn = drawn_lists(
+        (kinds, range(256), range(MAX_TIME_MS + 1)), min_size=LEAST_STEPS, max_size=MOST_STEPS
     )
-    return st.tuples(steps, st.sampled_from([1, 2, 5]))
+
+    def read(life: list[tuple[Any, ...]]) -> list[Any]:
+        rows = {"left": left, "right": right}
+        return [
+            (kind, rows[kind][row * len(rows[kind]) >> 8], time_ms) if kind in rows else kind
+            for kind, row, time_ms in life
+        ]
+
+    return st.tuples(drawn.map(read), st.sampled_from([1, 2, 5]))
 
 
 class Lives:

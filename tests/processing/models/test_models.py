@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from drawn_bytes import drawn_lists
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,10 +33,10 @@ LEAST_STEPS, MOST_STEPS = 12, 50
 
 COMMIT, CRASH = "commit", "crash"
 
-records = st.tuples(st.sampled_from("ab"), st.integers(0, MAX_TIME_MS), st.sampled_from("lr"))
-lives = st.lists(
-    records | st.sampled_from([COMMIT, CRASH]), min_size=LEAST_STEPS, max_size=MOST_STEPS
-)
+_KINDS = ("record", "record", COMMIT, CRASH)
+lives = drawn_lists(
+    (_KINDS, "ab", range(MAX_TIME_MS + 1), "lr"), min_size=LEAST_STEPS, max_size=MOST_STEPS
+).map(lambda steps: [step[1:] if step[0] == "record" else step[0] for step in steps])
 
 IN = Topic("l", key=ss.utf8, value=ss.utf8)
 RIGHT = Topic("r", key=ss.utf8, value=ss.utf8)
