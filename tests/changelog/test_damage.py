@@ -20,6 +20,9 @@ from statestores.errors import (
 )
 from statestores.spi import Changes
 
+_GOES_ON_AT = 5
+"""Of the bytes at which a log is cut, each of this many is one where its writer goes on."""
+
 
 @pytest.mark.spec("LOG-10", "LOG-11", "LOG-12")
 def test_a_log_cut_at_any_byte_is_cut_to_whole_frames(
@@ -48,6 +51,8 @@ def test_a_log_cut_at_any_byte_is_cut_to_whole_frames(
                 assert (torn.path, torn.byte_position) == (segment, ends[count])
                 assert (torn.length, torn.offset) == (length - ends[count], log.end_offset)
             assert log.position == ({CLICKS: log.end_offset - 1} if count else {})
+            if length % _GOES_ON_AT and length != ends[count]:
+                continue  # what is there is what other cuts of this frame leave
             end = log.end_offset
             assert log.append(Changes([b"n"], [b"w"]), durability=NOSYNC) == OffsetRange(end, end)
         with ChangelogReader.open(directory) as reader:

@@ -1,6 +1,7 @@
 """Appending to a changelog in files, and reading it back through another handle."""
 
 import random
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from threading import Thread
@@ -20,6 +21,7 @@ from statestores.changelog import (
     ChangelogReader,
     Compression,
     FileChangelog,
+    Frame,
     FrameKind,
     OffsetRange,
     ReadOnlyChangelog,
@@ -50,8 +52,13 @@ def rows_of(
     log: ReadOnlyChangelog, from_offset: int | None = None, to_offset: int | None = None
 ) -> list[Row]:
     """Return offset, key and value of each change that *log* gives."""
+    return rows_in(log.read(from_offset, to_offset))
+
+
+def rows_in(frames: Iterable[Frame]) -> list[Row]:
+    """Return offset, key and value of each change of *frames*."""
     rows: list[Row] = []
-    for frame in log.read(from_offset, to_offset):
+    for frame in frames:
         columns = frame.changes
         rows += zip(frame.offsets, columns.keys, columns.values, strict=True)
     return rows
@@ -148,16 +155,17 @@ def test_every_range_is_cut_where_it_says(directory: Path, segment_bytes: int) -
         for number in range(6):
             rows = [(b"%d" % number, b"%d" % row) for row in range(number)]
             log.append(changes(*rows), position=Position({CLICKS: number}), durability=NOSYNC)
-        everything = rows_of(log)
-        ends = {frame.last_offset: frame.position for frame in log.read()}
+        whole = list(log.read())
+        everything = rows_in(whole)
+        ends = {frame.last_offset: frame.position for frame in whole}
         for start in range(log.end_offset + 1):
             for stop in range(start, log.end_offset + 1):
                 frames = list(log.read(start, stop))
 
-                assert rows_of(log, start, stop) == [r for r in everything if start <= r[0] < stop]
+                assert rows_in(frames) == [r for r in everything if start <= r[0] < stop]
                 assert [offset for f in frames for offset in (f.base_offset, f.last_offset)] == [
                     bound
-                    for frame in log.read()
+                    for frame in whole
                     if start < stop and frame.last_offset >= start and frame.base_offset < stop
                     for bound in (max(frame.base_offset, start), min(frame.last_offset, stop - 1))
                 ]
