@@ -152,6 +152,8 @@ def statestores(
         load_backend(name)
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+    elif not trust_backend and context.invoked_subcommand in _BY_NAME.keys() - _RUN_OTHERS_CODE:
+        _do_without_pandas()
 
 
 _ARROW = "pip install 'statestores[cli,arrow]'"
@@ -239,6 +241,9 @@ COMMANDS: Final = (
     ),
 )
 
+_RUN_OTHERS_CODE = frozenset({"describe", "reset", "run", "serve"})
+"""Commands that import a topology, or go on until they are told."""
+
 _ARROW_PACKAGES = frozenset({"pyarrow", "numpy", "google_crc32c"})
 
 
@@ -266,6 +271,12 @@ def _add(command: Command) -> None:
         raise AssertionError(f"the command {command.name!r} was called before it was imported")
 
     app.command(command.name, short_help=command.short_help)(stand_in)
+
+
+def _do_without_pandas() -> None:
+    """Save most of the time that the command takes: Arrow would import pandas, and need none."""
+    if sys.modules.get("pyarrow"):  # the command has been imported, with all that it needs
+        import_module("statestores.cli.pandas_later").import_pandas_later()
 
 
 _BY_NAME = {each.name: each for each in COMMANDS}
