@@ -1,12 +1,14 @@
 """State directories that Kafka Streams wrote, and what it read from them itself."""
 
 import json
+import os
 import shutil
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from unpacking import unpack
@@ -29,30 +31,43 @@ def need_rocksdb() -> None:
 
 
 @pytest.fixture(scope="session")
-def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Unpack what each version of Kafka Streams left; tests copy it, which is quicker."""
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Unpack what each version of Kafka Streams left; tests link its files, which is quicker."""
     need_rocksdb()
     directory = tmp_path_factory.mktemp("kafka-streams")
     for version in VERSIONS:
         unpack(FIXTURES / f"kafka-streams-{version}.tar.xz", directory / version)
-    return directory
+    before = _checksums(directory)
+    yield directory
+
+    assert _checksums(directory) == before, (
+        "a test wrote into a file: make another one in its place"
+    )
 
 
-def copied(unpacked: Path, version: str, directory: Path) -> Path:
-    """Return the application's directory as that *version* of Kafka Streams left it."""
-    return shutil.copytree(unpacked / version / "fixture", directory / "kafka" / "fixture")
+def _checksums(directory: Path) -> dict[Path, int]:
+    return {each: crc32(each.read_bytes()) for each in directory.rglob("*") if each.is_file()}
+
+
+def linked(unpacked: Path, version: str, directory: Path) -> Path:
+    """Return the application's directory as that *version* of Kafka Streams left it.
+
+    What a test adds, removes or renames is its own. A file that it changes it makes anew.
+    """
+    made = directory / "kafka" / "fixture"
+    return shutil.copytree(unpacked / version / "fixture", made, copy_function=os.link)
 
 
 @pytest.fixture(params=VERSIONS)
 def application(request: pytest.FixtureRequest, unpacked: Path, tmp_path: Path) -> Path:
-    """Copy the application's directory of each version."""
-    return copied(unpacked, str(request.param), tmp_path)
+    """Give the application's directory of each version."""
+    return linked(unpacked, str(request.param), tmp_path)
 
 
 @pytest.fixture
 def older(unpacked: Path, tmp_path: Path) -> Path:
-    """Copy the directory of the version that has its offsets in text files."""
-    return copied(unpacked, VERSIONS[0], tmp_path)
+    """Give the directory of the version that has its offsets in text files."""
+    return linked(unpacked, VERSIONS[0], tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -44,13 +44,19 @@ def tables(directory: Path) -> list[Path]:
     return sorted((directory / "0_0" / "rocksdb" / "plain").glob("*.sst"))
 
 
+def make_anew(file: Path, content: bytes) -> None:
+    """Give *file* another content: it is one of all tests."""
+    file.unlink()
+    file.write_bytes(content)
+
+
 @pytest.mark.parametrize("place", [0.0, 0.1, 0.5, 0.9])
 def test_a_damaged_table_is_noticed(older: Path, place: float) -> None:
     """A flipped byte anywhere: an error with the name of the database, or no wrong row."""
     for table in tables(older):
         content = bytearray(table.read_bytes())
         content[int(place * len(content))] ^= 0xFF
-        table.write_bytes(content)
+        make_anew(table, content)
 
     with pytest.raises(StoreCorruptedError, match="rocksdb/plain"):
         read_everything(older)
@@ -59,7 +65,7 @@ def test_a_damaged_table_is_noticed(older: Path, place: float) -> None:
 def test_a_cut_table_is_noticed(older: Path) -> None:
     """By its length already."""
     table = tables(older)[0]
-    table.write_bytes(table.read_bytes()[:-10])
+    make_anew(table, table.read_bytes()[:-10])
 
     with pytest.raises(StoreCorruptedError, match=r"rocksdb/plain.*\.sst"):
         read_everything(older)
@@ -156,7 +162,7 @@ def test_an_unknown_column_family_is_refused(older: Path, write_database: WriteD
 def test_a_malformed_checkpoint_is_named_with_its_line(older: Path) -> None:
     """As in an import of offsets alone."""
     file = older / "0_0" / ".checkpoint"
-    file.write_bytes(file.read_bytes()[:-1])
+    make_anew(file, file.read_bytes()[:-1])
     with (
         KafkaStateDirectory(older) as state,
         pytest.raises(MalformedCheckpointError, match=f"{file}', line 12"),
