@@ -3,6 +3,8 @@
 The schema is known from the segment's head, so a body is the message of the batch alone.
 """
 
+from functools import lru_cache
+
 import pyarrow as pa
 
 from statestores.changelog.options import Compression
@@ -10,6 +12,9 @@ from statestores.changelog.rows import OFFSET_FIELD, empty_batch
 
 # Below some 10,000 rows, the threads cost more than they save: 50 us a batch.
 _USE_THREADS = False
+_WITHOUT_THREADS = pa.ipc.IpcReadOptions(use_threads=_USE_THREADS)
+_THREADED_BYTES = 1 << 16
+"""Larger bodies are decompressed by threads, and not copied first."""
 
 
 class BodyWriter:
@@ -88,15 +93,37 @@ class _Pieces:
 
 
 def read_body(
-    body: pa.Buffer, schema: pa.Schema, *, has_offsets: bool
+    body: pa.Buffer, schema: pa.Schema, *, has_offsets: bool, compressed: bool = False
 ) -> tuple[pa.RecordBatch, pa.Array | None]:
     """Return the rows of *body* and their offsets, in place unless they are compressed.
+
+    *compressed* is what to expect: a body says itself how it is compressed.
 
     Raises:
         pyarrow.ArrowException, OSError, EOFError: It is no batch of *schema*.
     """
     if not has_offsets:
-        return pa.ipc.read_record_batch(body, schema), None
-    batch = pa.ipc.read_record_batch(body, schema.append(OFFSET_FIELD))
+        return _batch(body, schema, compressed=compressed), None
+    batch = _batch(body, schema.append(OFFSET_FIELD), compressed=compressed)
     rows = pa.RecordBatch.from_arrays(batch.columns[:-1], schema=schema)
     return rows, batch.column(len(schema))
+
+
+def _batch(body: pa.Buffer, schema: pa.Schema, *, compressed: bool) -> pa.RecordBatch:
+    """Return the batch of *body*: of a small one without threads, which Arrow has in streams only.
+
+    They cost 70 us of the processor, and three times that in waiting where others work.
+    """
+    if not compressed or body.size > _THREADED_BYTES:
+        return pa.ipc.read_record_batch(body, schema)
+    stream = pa.BufferReader(b"".join((_beginning(schema), body)))
+    try:
+        return pa.ipc.open_stream(stream, options=_WITHOUT_THREADS).read_next_batch()
+    except StopIteration as error:
+        raise EOFError("the message is the end of a stream") from error
+
+
+@lru_cache(maxsize=64)
+def _beginning(schema: pa.Schema) -> bytes:
+    """Return what a stream of *schema* begins with."""
+    return bytes(schema.serialize())

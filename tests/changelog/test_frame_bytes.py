@@ -180,10 +180,31 @@ def test_a_body_does_not_depend_on_those_before(compression: Compression) -> Non
 
         assert writer.write(batch).equals(fresh.write(batch))
         assert writer.write(batch, offsets).equals(fresh.write(batch, offsets))
-        assert read_body(writer.write(batch, offsets), KEY_VALUE_CHANGES, has_offsets=True) == (
-            batch,
-            offsets,
-        )
+        body = writer.write(batch, offsets)
+        for expected in (False, True):  # small ones are read otherwise if they may be compressed
+            assert read_body(body, KEY_VALUE_CHANGES, has_offsets=True, compressed=expected) == (
+                batch,
+                offsets,
+            )
+
+
+@pytest.mark.spec("LOG-22")
+def test_what_is_no_body_is_an_error_wherever_it_is_read() -> None:
+    """Also the end of a stream, which Arrow says by ending an iteration."""
+    whole = BodyWriter(KEY_VALUE_CHANGES, Compression.LZ4).write(
+        pa.RecordBatch.from_pydict({"key": [b"k"], "value": [None]}, schema=KEY_VALUE_CHANGES)
+    )
+    end = b"\xff\xff\xff\xff\0\0\0\0"
+    schema = KEY_VALUE_CHANGES.serialize().to_pybytes()
+    for wrong in (b"", end, whole.to_pybytes()[:-8], schema, schema + whole.to_pybytes()):
+        for compressed in (False, True):
+            with pytest.raises((pa.ArrowException, OSError, EOFError)):
+                read_body(
+                    pa.py_buffer(wrong),
+                    KEY_VALUE_CHANGES,
+                    has_offsets=False,
+                    compressed=compressed,
+                )
 
 
 @pytest.mark.spec("LOG-22")

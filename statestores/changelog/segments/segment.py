@@ -23,6 +23,7 @@ from statestores.changelog.frame import (
     unpack_header,
 )
 from statestores.changelog.frame_bodies import read_body
+from statestores.changelog.options import Compression
 from statestores.changelog.rows import empty_batch
 from statestores.changelog.segments.segment_head import DamagedHeadError, SegmentHead, head_bytes
 from statestores.changelog.stored_position import MalformedPositionError, unpack_position
@@ -64,7 +65,16 @@ class StoredFrame(NamedTuple):
 class Segment(Closing):
     """One segment, open for reading. The file may grow, be cut or be removed meanwhile."""
 
-    __slots__ = ("_buffer", "_buffer_at", "_data", "_descriptor", "frames_at", "head", "path")
+    __slots__ = (
+        "_buffer",
+        "_buffer_at",
+        "_data",
+        "_descriptor",
+        "_is_compressed",
+        "frames_at",
+        "head",
+        "path",
+    )
 
     def __init__(self, path: Path, descriptor: int, head: SegmentHead, frames_at: int) -> None:
         self.path = path
@@ -72,6 +82,7 @@ class Segment(Closing):
         self.frames_at = frames_at
         """Where the first frame begins."""
         self._descriptor = descriptor
+        self._is_compressed = head.compression is not Compression.NONE
         self._data = b""
         self._buffer = _NOTHING
         self._buffer_at = 0
@@ -195,7 +206,9 @@ class Segment(Closing):
             else:
                 body = stored.buffer.slice(body_at, header.body_bytes)
                 has_offsets = bool(header.flags & HAS_OFFSETS)
-                batch, offsets = read_body(body, schema, has_offsets=has_offsets)
+                batch, offsets = read_body(
+                    body, schema, has_offsets=has_offsets, compressed=self._is_compressed
+                )
             position = self.position_of(stored)
         except (pa.ArrowException, OSError, EOFError, MalformedPositionError) as error:
             raise self.damage(stored.start, header.base_offset, str(error)) from error
