@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from statestores_benchmarks import tables
+from statestores_benchmarks import retired, tables
 from statestores_benchmarks.results import Results
 
 SECTIONS: dict[str, Callable[[Sequence[Results]], str]] = {
@@ -18,8 +18,12 @@ SECTIONS: dict[str, Callable[[Sequence[Results]], str]] = {
     "absent": tables.absent,
     "images": tables.images,
     "tables": tables.tables,
+    "retired": lambda _: retired.table(),
 }
 """What a marker in a file may name."""
+
+STANDING = {"retired"}
+"""Sections that are of no run: they are written anew even where there is none."""
 
 MARKED = re.compile(
     r"(?P<head><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<tail><!-- end -->)", re.DOTALL
@@ -46,6 +50,8 @@ def report(runs: Sequence[Results]) -> str:
 def fill(text: str, runs: Sequence[Results]) -> str:
     """Return *text* with the generated sections that its markers name.
 
+    Without *runs* these are the `STANDING` ones, and the others stay.
+
     Raises:
         UnknownSectionError: A marker names no section.
     """
@@ -55,13 +61,18 @@ def fill(text: str, runs: Sequence[Results]) -> str:
             raise UnknownSectionError(
                 f"no section is called {match['name']!r}; known: {', '.join(SECTIONS)}"
             )
+        if not runs and match["name"] not in STANDING:
+            return match[0]
         return f"{match['head']}\n{SECTIONS[match['name']](runs)}\n\n{match['tail']}"
 
     return MARKED.sub(section, text)
 
 
 def main(
-    results: Annotated[list[Path], typer.Argument(help="Files that --json wrote.")],
+    results: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Files that --json wrote; without one, what is of no run."),
+    ] = None,
     *,
     markdown_file: Annotated[
         Path | None, typer.Option("--markdown", help="Write everything here.")
@@ -75,7 +86,7 @@ def main(
     ] = None,
 ) -> None:
     """Make tables and plots of one or more results, and say which targets were missed."""
-    runs = [Results.read(path) for path in results]
+    runs = [Results.read(path) for path in results or ()]
     if markdown_file is not None:
         markdown_file.write_text(report(runs), encoding="utf-8")
     for path in into or ():

@@ -1,13 +1,20 @@
 """Tables, from results that are known beforehand."""
 
 import json
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from statestores_benchmarks.cases import Target
 from statestores_benchmarks.report import UnknownSectionError, fill, report
 from statestores_benchmarks.results import Results, ResultsError
+from statestores_benchmarks.retired import RETIRED, Retired, asked_for
 from statestores_benchmarks.tables import contenders, images, missed, tables, targets
+from statestores_conformance.many_cases import for_each
+
+PAGE = Path(__file__).parents[2] / "benchmarks" / "README.md"
 
 _TARGETS = """\
 | what | target (stretch) | reached (least to most) | |
@@ -98,6 +105,30 @@ class TestMarkers:
             fill("<!-- generated: tragets -->\n<!-- end -->", [results])
 
 
+class TestRetired:
+    def test_a_target_is_retired_only_by_a_floor_that_misses_it(self) -> None:
+        """A versioned put was asked for nothing for a day, after its floor had become another one.
+
+        The harness, its table and what the page told said three things. Now one place says it, and
+        takes no target whose floor was within it in any run; and the page has what it says.
+        """
+        retired = partial(Retired, what="a put", how="bare calls")
+        asked = Target(case="put", at_most=0.45)
+        instead = Target(case="put", base="floor", at_most=1.15)
+
+        assert asked_for("kafka-versioned-put", asked, instead)[0] == asked
+        assert asked_for("kafka-window-fetch", replace(asked, at_most=1), instead)[1] == instead
+        with pytest.raises(ValueError, match="another target than the one that was retired"):
+            asked_for("kafka-window-fetch", asked, instead)
+        with pytest.raises(ValueError, match="within the target"):
+            retired(at_most=0.95, floors=(0.951, 0.97, 0.932))
+        with pytest.raises(ValueError, match="measure its floor once more"):
+            retired(at_least=2, floors=(1.8,))
+        page = PAGE.read_text(encoding="utf-8")
+        assert fill(page, []) == page
+        assert all(row.row() in page for row in RETIRED.values())
+
+
 class TestFiles:
     def test_a_file_gives_back_the_results(self, results: Results, tmp_path: Path) -> None:
         """With every round, bound and axis."""
@@ -105,7 +136,7 @@ class TestFiles:
 
         assert Results.read(tmp_path / "results.json") == results
 
-    @pytest.mark.parametrize("content", ["", "[]", "{}", "no json"])
+    @for_each("content", ["", "[]", "{}", "no json"])
     def test_another_file_is_refused(self, content: str, tmp_path: Path) -> None:
         """With what to give instead."""
         (tmp_path / "other.json").write_text(content)

@@ -11,6 +11,7 @@ from statestores_benchmarks.kafka_stores import driver, ours
 from statestores_benchmarks.kafka_stores.ours import Options, Way
 from statestores_benchmarks.kafka_stores.peer import Peer, started
 from statestores_benchmarks.kafka_stores.rows import VERSIONS, Rows
+from statestores_benchmarks.retired import asked_for
 
 WORKLOAD = "kafka-stores"
 KAFKA = "Kafka Streams (JVM)"
@@ -43,16 +44,12 @@ class Work(NamedTuple):
     """How ours does it."""
 
     target: float
-    """The most that ours may take, as a multiple of Kafka Streams' time."""
+    """The most that ours may take, as a multiple of Kafka Streams' time; `asked_for` says whether
+    it was retired."""
 
     floor: Way
     """The same rows by the driver's own calls: no design takes less, but for reads from memory. See
     `driver` for what is part of it."""
-
-    is_retired: bool = False
-    """Whether the floor alone takes more than `target`. Then `FLOOR_FACTOR` of its time is asked
-    for instead (docs/decisions/0130-many-windows-are-fetched-in-one-call.md,
-    0210-what-a-put-of-many-versions-cannot-leave-out.md)."""
 
     columns: Way | None = None
     """How ours does it with columns, if it has a call for that."""
@@ -75,7 +72,6 @@ WORKS: Sequence[Work] = [
         ours.putting(ours.KEY_VALUE, ours.plain, ours.each),
         0.6,
         driver.putting(ours.KEY_VALUE, ours.plain),
-        is_retired=True,
         columns=ours.putting(ours.KEY_VALUE, ours.plain, ours.many),
     ),
     Work(
@@ -84,7 +80,6 @@ WORKS: Sequence[Work] = [
         ours.reading(ours.KEY_VALUE, ours.plain, ours.many, ours.get),
         0.95,
         ours.reading(ours.KEY_VALUE, ours.plain, ours.many, driver.get),
-        is_retired=True,
         columns=ours.reading(ours.KEY_VALUE, ours.plain, ours.many, ours.get_many),
         reads="reads",
     ),
@@ -94,7 +89,6 @@ WORKS: Sequence[Work] = [
         ours.reading(ours.KEY_VALUE, ours.plain, ours.many, ours.scan),
         0.9,
         ours.reading(ours.KEY_VALUE, ours.plain, ours.many, driver.scan),
-        is_retired=True,
     ),
     Work(
         "key-value restore",
@@ -126,7 +120,6 @@ WORKS: Sequence[Work] = [
         ours.putting(ours.VERSIONED, ours.dated, ours.each),
         0.45,
         driver.put_versions,
-        is_retired=True,
         columns=ours.putting(ours.VERSIONED, ours.dated, ours.many),
     ),
     Work(
@@ -169,7 +162,6 @@ WORKS: Sequence[Work] = [
         ours.reading(ours.WINDOW, ours.dated, ours.each, ours.fetch),
         1.0,
         ours.reading(ours.WINDOW, ours.dated, ours.each, driver.fetch),
-        is_retired=True,
         reads="reads",
     ),
     Work(
@@ -226,28 +218,17 @@ def _group(work: Work, rows: Rows, peer: Peer) -> Group:
     if work.short is not None:
         cases.append(Case(f"{OURS}, committed every 1,000", partial(work.short, rows, {})))
     cases.append(Case(FLOOR, partial(work.floor, rows, {})))
-    retired, instead = ("retired", None) if work.is_retired else (None, "not asked for")
-    targets = [
-        Target(
-            case=OURS,
-            at_most=work.target,
-            row=f"{work.name}, {_AGAINST}",
-            floor=FLOOR,
-            unasked=retired,
-        ),
-        Target(
-            case=OURS,
-            at_most=FLOOR_FACTOR,
-            base=FLOOR,
-            row=f"{work.name}, {_AGAINST_DRIVER}",
-            unasked=instead,
-        ),
-    ]
+    name = f"kafka-{work.name.replace(' ', '-')}"
+    targets = asked_for(
+        name,
+        Target(case=OURS, at_most=work.target, row=f"{work.name}, {_AGAINST}", floor=FLOOR),
+        Target(case=OURS, at_most=FLOOR_FACTOR, base=FLOOR, row=f"{work.name}, {_AGAINST_DRIVER}"),
+    )
     if work.uncached is not None:
         row = f"{work.name} without read cache, {_AGAINST}"
         targets.append(Target(case=UNCACHED, at_most=work.uncached, row=row))
     return Group(
-        name=f"kafka-{work.name.replace(' ', '-')}",
+        name=name,
         title=f"Kafka Streams' stores: {work.title.format_map(counts)}",
         operations=counts[work.reads],
         cases=cases,

@@ -13,7 +13,6 @@ from tempfile import TemporaryDirectory
 from pyspark.sql import SparkSession
 
 from statestores_benchmarks.cases import (
-    FLOOR_FACTOR,
     Bars,
     Case,
     Figure,
@@ -25,6 +24,7 @@ from statestores_benchmarks.cases import (
 )
 from statestores_benchmarks.measurement import DisagreementError, Measured
 from statestores_benchmarks.results import GroupResult, group_result
+from statestores_benchmarks.retired import RETIRED
 from statestores_benchmarks.spark.comparison import Comparison, session
 from statestores_benchmarks.spark.reading import comparisons
 from statestores_benchmarks.spark.stateful import Bench, Sizes
@@ -38,13 +38,6 @@ _BARS = {
     "process": Bars(value="seconds"),
     "write": Bars(value="seconds"),
 }
-_READ_FLOOR = 1.6
-"""How many times as fast as Spark's own reader a Python source is that has its batches ready, which
-nothing that gives Spark rows from Python exceeds. Measured on an idle machine."""
-
-_LOOKUP_FLOOR = 0.0445
-"""What a Python source of one row takes of a read of everything: 112 ms, likewise."""
-
 _TARGETS = {
     "parquet": Target(
         case="statestores",
@@ -57,7 +50,7 @@ _TARGETS = {
         case="statestores",
         base="statestore",
         figure=Figure.SPEED_UP,
-        at_least=_READ_FLOOR / FLOOR_FACTOR,
+        at_least=RETIRED["spark-builtin"].from_the_last_floor,
         row="Spark reads a store, against its own reader of state",
     ),
     "write": Target(
@@ -70,7 +63,7 @@ _TARGETS = {
     "lookup": Target(
         case="key=",
         base="everything",
-        at_most=_LOOKUP_FLOOR * FLOOR_FACTOR,
+        at_most=RETIRED["spark-lookup"].from_the_last_floor,
         row="Spark looks up one key, against reading everything",
     ),
 }

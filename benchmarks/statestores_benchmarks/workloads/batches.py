@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from statestores_benchmarks.data import COMMIT_ROWS, VALUE, distinct_keys, zipf_
 from statestores_benchmarks.drivers import OPENED, content, open_typed
 from statestores_benchmarks.floors.columns import put_rows
 from statestores_benchmarks.floors.versions import put_versions
+from statestores_benchmarks.retired import asked_for
 
 _UPDATE_ROWS = 10_000
 _ZIPF_KEYS = 50_000
@@ -34,17 +34,6 @@ _COLUMNS = "add_many of Arrow columns"
 _SINGLE = "one by one"
 _PUT_MANY = "put_many of 1,000"
 _FLOOR = "the floor, by the driver's calls"
-
-_AT_FLOOR = {
-    ("rocksdb", "key-value"),
-    ("rocksdb", "timestamped"),
-    ("rocksdb", "versioned"),
-    ("rocksdb", "window"),
-    ("leveldb", "versioned"),
-    ("leveldb", "window"),
-}
-"""Whose floor takes more than the target: `FLOOR_FACTOR` of the floor is asked for instead
-(docs/decisions/0215-what-puts-of-many-rows-cannot-leave-out.md)."""
 
 _LEAST_ROUNDS = 9
 """What is reached lies nearer to the targets than medians of three rounds to each other."""
@@ -151,15 +140,16 @@ def _put_group(backend: str, kind: str, columns: Columns) -> Group:
         else partial(put_rows, backend, kind, columns)
     )
     row = f"{kind} put_many of 1,000 with commit against"
-    first = Target(case=_PUT_MANY, at_most=0.75, row=f"{row} single puts, {backend}", floor=_FLOOR)
-    targets = [first]
-    if (backend, kind) in _AT_FLOOR:
-        instead = Target(
+    name = f"{backend}-{kind}-put-many"
+    targets = asked_for(
+        name,
+        Target(case=_PUT_MANY, at_most=0.75, row=f"{row} single puts, {backend}", floor=_FLOOR),
+        Target(
             case=_PUT_MANY, at_most=FLOOR_FACTOR, base=_FLOOR, row=f"{row} the floor, {backend}"
-        )
-        targets = [replace(first, unasked="retired"), instead]
+        ),
+    )
     return Group(
-        name=f"{backend}-{kind}-put-many",
+        name=name,
         title=f"{backend}: {kind}, put {len(columns[0]):,} rows, commit every 1,000",
         operations=len(columns[0]),
         cases=[

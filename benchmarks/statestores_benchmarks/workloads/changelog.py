@@ -24,6 +24,7 @@ from statestores_benchmarks.cases import (
     Timed,
 )
 from statestores_benchmarks.data import distinct_keys
+from statestores_benchmarks.retired import asked_for
 
 _ROWS = 1_000
 _KIND = "key-value"
@@ -62,14 +63,21 @@ def _appends(batches: int) -> Group:
             # The floor. Its message has the schema before it, and no position.
             Case(_BARE, partial(_writing_batches, batches)),
         ],
-        targets=[
+        targets=asked_for(
+            "changelog-append",
+            Target(
+                case="Arrow frames, lz4",
+                at_most=0.05,
+                row="changelog append of 1,000 records, lz4, against records written one by one",
+                floor=_BARE,
+            ),
             Target(
                 case="Arrow frames, lz4",
                 base=_BARE,
                 at_most=FLOOR_FACTOR,
                 row="changelog append of 1,000 records, lz4, against bare calls of pyarrow",
-            )
-        ],
+            ),
+        ),
     )
 
 

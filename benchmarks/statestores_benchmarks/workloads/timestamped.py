@@ -27,6 +27,7 @@ from statestores_benchmarks.cases import (
 from statestores_benchmarks.contenders import quix
 from statestores_benchmarks.data import COMMIT_ROWS, distinct_keys, drawn, times, zipf_keys
 from statestores_benchmarks.drivers import RETENTION_MS, raw_rocksdb
+from statestores_benchmarks.retired import asked_for
 
 _VERSIONS = 10
 _STEP_MS = 1_000
@@ -98,14 +99,23 @@ def _gets(name: str, what: str, rows: Rows, asked: Rows) -> Group:
             ),
             Case(_BARE, partial(_bare_getting, rows, asked)),
         ],
-        targets=[
+        targets=asked_for(
+            f"timestamped-get-{name}",
+            Target(
+                case=_OURS,
+                base=_QUIX,
+                figure=Figure.SPEED_UP,
+                at_least=_AT_LEAST,
+                row=f"{row}, against Quix Streams' timestamped store",
+                floor=_BARE,
+            ),
             Target(
                 case=_OURS,
                 base=_BARE,
                 at_most=FLOOR_FACTOR,
                 row=f"{row}, against the bare driver's calls",
-            )
-        ],
+            ),
+        ),
     )
 
 

@@ -1,0 +1,237 @@
+"""Which targets no design can reach: nowhere else is it said, and the page's table is made of it.
+
+A floor is a program that does what the contract asks and no more, on the same driver, in the same
+run. A target is retired only where the floor misses it in every run that counts, and in two runs at
+least unless it misses by more than a quarter. Where there are idle runs, these count and no others.
+`Retired` refuses everything else, so a run that has the floor within the target brings the target
+back (docs/decisions/0216-a-target-comes-back-with-its-floor.md).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from statestores_benchmarks.cases import FLOOR_FACTOR, Target
+
+_BY_FAR = 1.25
+"""A floor that misses by this factor needs no second run: rounds differ by less."""
+
+_FEWEST_RUNS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retired:
+    """A target that was retired, and the floor that shows why."""
+
+    what: str
+    """What was to be reached: the row of the table."""
+
+    at_most: float | None = None
+    """The first target, if it was one from above."""
+
+    at_least: float | None = None
+    """The first target, if it was one from below."""
+
+    floors: Sequence[float]
+    """The floor's medians in the runs that count, the oldest first."""
+
+    how: str
+    """What the floor is, and on which machine."""
+
+    is_constant: bool = False
+    """Whether no run measures the floor beside what was reached: the last one holds then."""
+
+    of: str = "the floor"
+    """What the floor is called where it is asked for instead."""
+
+    reached: str = ""
+    """What was reached of that, the oldest run first."""
+
+    def __post_init__(self) -> None:
+        if (self.at_most is None) == (self.at_least is None):
+            raise ValueError(f"{self.what!r} needs either at_most or at_least")
+        if min(self._misses) < 1:
+            raise ValueError(
+                f"a floor of {self.what!r} is within the target; the target is to be asked for"
+            )
+        if len(self.floors) < _FEWEST_RUNS and min(self._misses) < _BY_FAR:
+            raise ValueError(f"one run does not retire {self.what!r}; measure its floor once more")
+
+    @property
+    def _misses(self) -> list[float]:
+        """By which factor each floor misses the target."""
+        if self.at_most is not None:
+            return [floor / self.at_most for floor in self.floors]
+        return [(self.at_least or 0) / floor for floor in self.floors]
+
+    def bounds(self, target: Target) -> bool:
+        """Return whether *target* is the one that was retired."""
+        return (target.at_most, target.at_least) == (self.at_most, self.at_least)
+
+    @property
+    def from_the_last_floor(self) -> float:
+        """What is asked for instead, where no run measures the floor."""
+        last = self.floors[-1]
+        return last * FLOOR_FACTOR if self.at_least is None else last / FLOOR_FACTOR
+
+    @property
+    def instead(self) -> str:
+        """What is asked for instead."""
+        if not self.is_constant:
+            return f"≤ {FLOOR_FACTOR} of {self.of}"
+        return f"{self._sign} {self.from_the_last_floor:.3g} ×"
+
+    @property
+    def _sign(self) -> str:
+        return "≤" if self.at_least is None else "≥"
+
+    def row(self) -> str:
+        """Return what stands in the table."""
+        bound = self.at_most if self.at_least is None else self.at_least
+        floors = ", ".join(f"{floor:g}" for floor in self.floors)
+        return (
+            f"| {self.what} | {self._sign} {bound:g} × | {floors} | {self.how} | {self.instead} "
+            f"| {self.reached} |"
+        )
+
+
+def asked_for(group: str, first: Target, of_the_floor: Target) -> list[Target]:
+    """Return the two targets of *group*: one of them is asked for, and the other one is shown.
+
+    Raises:
+        ValueError: Another bound than that of *first* was retired.
+    """
+    retired = RETIRED.get(group)
+    if retired is None:
+        return [first, replace(of_the_floor, unasked="not asked for")]
+    if not retired.bounds(first):
+        raise ValueError(f"{group!r} has another target than the one that was retired")
+    return [replace(first, unasked="retired"), of_the_floor]
+
+
+def table() -> str:
+    """Return what was retired, with the floors."""
+    lines = [
+        "| what | first target | floor, by runs | what it is | target now | reached |",
+        "|---|--:|--:|---|--:|--:|",
+    ]
+    return "\n".join([*lines, *(retired.row() for retired in RETIRED.values())])
+
+
+_KAFKA = "against Kafka Streams' store"
+_MANY = "`put_many` of 1,000 with commit, against single puts"
+_WITH_A_LOAD = "nine rounds a run, load 8 to 30"
+
+RETIRED: dict[str, Retired] = {
+    "spark-builtin": Retired(
+        what="Spark reads a store, against its own reader",
+        at_least=3,
+        floors=(1.6,),
+        how="a Python source with its batches ready, idle, 22 November",
+        is_constant=True,
+        reached="1.35 × **missed**",
+    ),
+    "spark-lookup": Retired(
+        what="Spark looks up one of 10 million keys, against a read of all",
+        at_most=0.02,
+        floors=(0.0445,),
+        how="a Python source of one row (112 ms), idle, 22 November",
+        is_constant=True,
+        reached="0.0409 ×",
+    ),
+    "changelog-append": Retired(
+        what="changelog append, lz4, against records written one by one",
+        at_most=0.05,
+        floors=(0.09, 0.12),
+        how="columns, message, checksum and write by bare pyarrow, load 22, nine rounds in turns",
+        reached="1.16 (0.86 to 1.52) **missed**; 1.24 with a load",
+    ),
+    "growth-get": Retired(
+        what="get from 10 million rows against 100,000",
+        at_most=1.5,
+        floors=(3.75,),
+        how="rocksdict's own gets (15 against 4 µs), full run of 22 November",
+        of="rocksdict's get",
+        reached="0.523",
+    ),
+    "timestamped-get-even": Retired(
+        what="get as of any time, against Quix Streams",
+        at_least=5,
+        floors=(1.8,),
+        how="4.58 µs by rocksdict on the same rows (a get, a seek, JSON), full, load 17",
+        reached="1.61 (1.55 to 1.69) **missed**; 1.29 of a floor that makes its keys, "
+        "[190](../docs/decisions/0190-a-floor-does-what-the-contract-asks.md); 1.11, 1.31 with a "
+        "load",
+    ),
+    "timestamped-get-latest": Retired(
+        what="get as of the latest or later, against Quix Streams",
+        at_least=5,
+        floors=(3.7,),
+        how="2.19 µs (a get, JSON), likewise",
+        reached="1.37 (1.24 to 1.43) **missed**; 1.29 since; 1.27, 1.21 with a load",
+    ),
+    "kafka-key-value-put": Retired(
+        what=f"key-value put, {_KAFKA}",
+        at_most=0.6,
+        floors=(0.81, 0.747),
+        how="a dictionary and bare batches, idle, [every row has one](#every-row-has-a-floor)",
+        reached="1.11 to 1.21, 1.17, 1.06, 1.00, 1.04",
+    ),
+    "kafka-key-value-scan": Retired(
+        what=f"key-value scan, {_KAFKA}",
+        at_most=0.9,
+        floors=(1.02, 0.932),
+        how="the driver's iterator, idle; 1.12 with a load",
+        reached="1.03 to 1.53, 1.16 **missed**",
+    ),
+    "kafka-window-fetch": Retired(
+        what=f"window fetch, {_KAFKA}",
+        at_most=1,
+        floors=(1.38, 1.35),
+        how="the driver's get, idle; 1.15 and 1.35 with a load",
+        reached="0.2, 0.27",
+    ),
+    "rocksdb-versioned-put-many": Retired(
+        what=f"versions, RocksDB: {_MANY}",
+        at_most=0.75,
+        floors=(0.85, 0.87, 0.84, 0.84),
+        how=f"what the contract asks, by the driver's calls, {_WITH_A_LOAD}, "
+        "[like the next four](#what-any-put-of-many-rows-must-do); 0.92 of 90,000",
+        reached="1.10, 1.11, 1.18 **missed** once of four, 1.03",
+    ),
+    "rocksdb-key-value-put-many": Retired(
+        what=f"key-value, RocksDB: {_MANY}",
+        at_most=0.75,
+        floors=(0.79, 0.8, 0.84, 0.92, 0.92, 0.88),
+        how=f"likewise, five runs not by the harness, {_WITH_A_LOAD}",
+        reached="1.151 **missed** by a thousandth",
+    ),
+    "rocksdb-timestamped-put-many": Retired(
+        what=f"timestamped, RocksDB: {_MANY}",
+        at_most=0.75,
+        floors=(0.75, 0.75, 0.78, 0.78, 0.81, 0.79, 0.754),
+        how=f"likewise, five runs not by the harness, {_WITH_A_LOAD}",
+        reached="1.03, 1.21 **missed** once of two",
+    ),
+    "rocksdb-window-put-many": Retired(
+        what=f"windows, RocksDB: {_MANY}",
+        at_most=0.75,
+        floors=(0.88, 0.93),
+        how=f"likewise, one run not by the harness, {_WITH_A_LOAD}",
+        reached="0.99",
+    ),
+    "leveldb-versioned-put-many": Retired(
+        what=f"versions, LevelDB: {_MANY}",
+        at_most=0.75,
+        floors=(0.89, 0.83),
+        how=f"likewise, {_WITH_A_LOAD}",
+        reached="1.10, 1.20 **missed** once of two",
+    ),
+    "leveldb-window-put-many": Retired(
+        what=f"windows, LevelDB: {_MANY}",
+        at_most=0.75,
+        floors=(0.93, 0.85, 0.8),
+        how=f"likewise, one run not by the harness, {_WITH_A_LOAD}",
+        reached="1.26, 1.31 **missed**",
+    ),
+}
+"""What was retired, by the name of the group that measures it."""
