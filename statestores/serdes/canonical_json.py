@@ -16,7 +16,9 @@ _MAX_READ_DEPTH: Final = 1024
 """How many levels are read at most: orjson's limit. Up to Python 3.11 the standard library gives up
 before that, and from 3.12 on it reads thousands."""
 
-_LEAVES = frozenset({str, int, bool, NoneType})
+LEAVES = frozenset({str, int, bool, NoneType})
+"""The types of values that every JSON library writes alike, or refuses."""
+
 _LOWEST: Final = -(1 << 63)
 _BEYOND: Final = 1 << 64
 _PLAIN_FROM: Final = 1e-4
@@ -43,7 +45,7 @@ def is_plain(value: Any, depth: int = 0) -> bool:
         children = value.values()
     elif kind is list:
         children = value
-    elif kind in _LEAVES:
+    elif kind in LEAVES:
         return True
     elif kind is float:
         return value == 0 or bool(_PLAIN_FROM <= abs(value) < _PLAIN_BELOW)
@@ -53,7 +55,7 @@ def is_plain(value: Any, depth: int = 0) -> bool:
         raise ValueError(f"it is nested in more than {MAX_DEPTH} levels")
     plain = True
     for child in children:
-        if type(child) not in _LEAVES and not is_plain(child, depth + 1):
+        if type(child) not in LEAVES and not is_plain(child, depth + 1):
             plain = False
     return plain
 

@@ -27,8 +27,9 @@ class MsgpackSerde:
         if value is None:
             raise refused_value(self.name, value, _EXPECTED)
         try:
-            # Not a shared Packer, which is faster: a serde may be used by several threads.
-            data: bytes = _msgpack().packb(value, strict_types=True)
+            # Not a shared Packer, which is faster: a serde may be used by several threads. `packb`
+            # makes one as well, and passes its options on as a dictionary.
+            data: bytes = _msgpack().Packer(strict_types=True).pack(value)
         except (TypeError, ValueError, OverflowError) as error:
             raise refused_value(self.name, value, f"{_EXPECTED}; {error}") from error
         return data

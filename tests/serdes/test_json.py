@@ -43,10 +43,12 @@ def implementation(
     """Run the test with orjson and as if it were not installed."""
     if request.param != "orjson":
         monkeypatch.setitem(sys.modules, "orjson", None)
-    json_serde._codec.cache_clear()
-    assert (json_serde._codec()[1] is read) == (request.param != "orjson")
+    json_serde._codec.forget()
+    json_serde._codec.choose()
+    assert (json_serde._codec.loads is read) == (request.param != "orjson")
+    json_serde._codec.forget()
     yield request.param
-    json_serde._codec.cache_clear()
+    json_serde._codec.forget()
 
 
 def nested(levels: int) -> Any:
