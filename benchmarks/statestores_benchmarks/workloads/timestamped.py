@@ -37,6 +37,9 @@ _BARE = "rocksdict on the same rows, JSON"
 _COMPARED = 500
 _AT_LEAST = 5
 
+_new_tuple = tuple.__new__
+"""Makes a named tuple in a third of the time that its class takes, as in ours."""
+
 Rows = list[tuple[bytes, int]]
 
 
@@ -196,18 +199,18 @@ def _bare_getting(rows: Rows, asked: Rows, path: Path) -> Iterator[Timed]:
     """Give the floor: a get, for an earlier time a seek, and the value from its JSON.
 
     And what any design must do around them: make the keys of the rows from what is asked, see that
-    the row which was sought is one of the key, and return since and until when the value is valid.
+    the row which was sought is one of the key, and return the record of the contract.
     """
     with _open(path) as store:
         _put(store, rows)
     with raw_rocksdb(path / "ours" / "engine") as database:
         get, seeker, decode = database.get, database.iter(), ss.json.decode
 
-        def found(key: bytes, time_ms: int) -> tuple[object, int, int | None]:
+        def found(key: bytes, time_ms: int) -> ss.VersionedRecord[Any]:
             row = get(DATA + key)
             start: int = unpack_header(row)[0]
             if start <= time_ms:
-                return decode(row[HEADER_BYTES:]), start, None
+                return _new_tuple(ss.VersionedRecord, (decode(row[HEADER_BYTES:]), start, None))
             # `history_key`, `escape` and `start_of`, written out, as ours has them.
             prefix = HISTORY + key.replace(b"\x00", b"\x00\xff")
             seeker.seek(prefix + (MAX_TIME_MS - time_ms).to_bytes(SUFFIX_BYTES))
@@ -216,7 +219,8 @@ def _bare_getting(rows: Rows, asked: Rows, path: Path) -> Iterator[Timed]:
                 raise LookupError(f"{key!r} has no version at {time_ms}")
             row = seeker.value()
             end: int = unpack_header(row)[0]
-            return decode(row[HEADER_BYTES:]), MAX_TIME_MS - int.from_bytes(row_key[-8:]), end
+            start = MAX_TIME_MS - int.from_bytes(row_key[-8:])
+            return _new_tuple(ss.VersionedRecord, (decode(row[HEADER_BYTES:]), start, end))
 
         def timed() -> Outcome:
             for key, time_ms in asked:
