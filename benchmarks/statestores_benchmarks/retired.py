@@ -162,13 +162,6 @@ RETIRED: dict[str, Retired] = {
         "[190](../docs/decisions/0190-a-floor-does-what-the-contract-asks.md); 1.11, 1.31 with a "
         "load",
     ),
-    "timestamped-get-latest": Retired(
-        what="get as of the latest or later, against Quix Streams",
-        at_least=5,
-        floors=(3.7,),
-        how="2.19 µs (a get, JSON), likewise",
-        reached="1.37 (1.24 to 1.43) **missed**; 1.29 since; 1.27, 1.21 with a load",
-    ),
     "kafka-key-value-put": Retired(
         what=f"key-value put, {_KAFKA}",
         at_most=0.6,
