@@ -18,6 +18,7 @@ from statestores.registry import load_backend
 
 # What tests of several directories import, and tools, by the name of their file.
 sys.path.append(str(Path(__file__).parent / "kit"))
+sys.path.append(str(Path(__file__).parent / "serving" / "kit"))
 sys.path.append(str(Path(__file__).parents[1] / "tools"))
 
 # isort: split
@@ -223,8 +224,10 @@ def _let_spark_find_this_environment() -> None:
     options += " -Djdk.lang.Process.launchMechanism=VFORK"
     archive = Path(sys.prefix) / "spark-classes.jsa"
     if archive.exists():
-        # `make pytest` wrote it. One that does not fit is passed over in silence.
+        # `make pytest` wrote it. One that does not fit is passed over in silence. Java 17 moves all
+        # of it to a place that nobody can guess, a quarter of a second each time, unless told not to.
         options += f" -XX:SharedArchiveFile={archive} -Xlog:disable"
+        options += " -XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
     os.environ.setdefault("SPARK_SUBMIT_OPTS", options)
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 

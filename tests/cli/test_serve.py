@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
+import plain_http
 import pytest
 
 import statestores as ss
@@ -41,7 +41,7 @@ def test_a_root_is_served_until_a_signal(tmp_path: Path) -> None:
             assert told["stores"] == ["counts"]
 
             def count() -> Any:
-                answer = httpx.get(f"{url}/v1/stores/counts/value?key=tea", trust_env=False)
+                answer = plain_http.get(f"{url}/v1/stores/counts/value?key=tea")
                 return answer.json()["rows"][0]["value"]
 
             assert count() == 1

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import plain_http
 import pytest
 from kafka_answering import KEY, STORE, Instance, Numbers
 from kafka_cluster import TestCluster, wait_for
@@ -37,7 +38,7 @@ class Counting:
 
 
 def _answer(url: str) -> Any:
-    return httpx.get(url, trust_env=False, timeout=30).json()
+    return plain_http.get(url, timeout=30).json()
 
 
 def _check(instance: ThreadedInstance, expected: dict[str, int]) -> None:
@@ -65,7 +66,7 @@ def _changes(url: str, partition: int, **asked: Any) -> Any:
     answers: list[Any] = []
 
     def is_answered() -> bool:
-        answer = httpx.get(address, params=parameters, trust_env=False, timeout=30).json()
+        answer = plain_http.get(address, params=parameters, timeout=30).json()
         answers.append(answer)
         return not answer.get("retryable")
 

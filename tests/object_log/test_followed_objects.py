@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
+import plain_http
 import pytest
 from s3 import Bucket, FaultyProxy
 
@@ -286,9 +286,7 @@ def test_an_owner_that_is_killed_and_taken_over_is_followed(
             told = json.loads("".join(iter(serving.stdout.readline, "}\n")) + "}")
 
             def served() -> Any:
-                answer = httpx.get(
-                    f"{told['url']}/v1/stores/counts/value?key=tea", trust_env=False, timeout=30
-                )
+                answer = plain_http.get(f"{told['url']}/v1/stores/counts/value?key=tea", timeout=30)
                 return answer.json()["rows"][0]["value"]
 
             with write(bucket, tmp_path / "first") as owner:

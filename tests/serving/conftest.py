@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import plain_http
 import pytest
 
 import statestores as ss
@@ -49,7 +50,7 @@ def opened_web(shop: Shop) -> Iterator[tuple[HttpServer, httpx.Client]]:
     """Serve *shop* over HTTP, and give a client."""
     with (
         HttpServer(shop.served) as server,
-        httpx.Client(base_url=server.url, trust_env=False, timeout=30) as client,
+        plain_http.client(base_url=server.url, timeout=30) as client,
     ):
         yield server, client
 

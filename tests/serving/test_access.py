@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import plain_http
 import pytest
 from served_shop import Shop
 
@@ -67,7 +68,7 @@ def test_without_the_token_nothing_of_a_store_is_said(shop: Shop) -> None:
     """The page itself is open: it asks for the token, and has nothing before."""
     with (
         HttpServer(shop.served, access=Access(token=TOKEN)) as server,
-        httpx.Client(base_url=server.url, trust_env=False) as web,
+        plain_http.client(base_url=server.url) as web,
     ):
         for path in ("/v1/stores", "/metrics", "/openapi.json", "/v1/stores/counts/value?key=a"):
             answer = web.get(path)

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx
+import plain_http
 import pytest
 from served_shop import COUNTS, PARTITIONS, WORDS, Shop
 
@@ -61,9 +61,9 @@ def test_instances_have_a_token_of_their_own(shop: Shop, tmp_path: Path) -> None
             each.queries.watch.look()
             assert each.queries.store(COUNTS).get_many(WORDS) == list(range(20))
             address = f"{each.url}/v1/stores/counts/rows"
-            rows = httpx.get(address, headers=people, trust_env=False).json()["rows"]
+            rows = plain_http.get(address, headers=people).json()["rows"]
             assert len(rows) == len(WORDS)
-            assert httpx.get(address, headers=ours, trust_env=False).status_code == 401
+            assert plain_http.get(address, headers=ours).status_code == 401
         for token, is_let_in in ((OLD, True), (NEW, True), (PEOPLE, False), (None, False)):
             remote = stack.enter_context(FlightStores(token=token))
             for each in (one, two):

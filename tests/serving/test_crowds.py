@@ -9,6 +9,7 @@ from threading import Event
 from typing import Any
 
 import httpx
+import plain_http
 import pytest
 from served_shop import Shop
 
@@ -74,7 +75,7 @@ def test_reads_that_wait_keep_nothing_else_waiting(shop: Shop) -> None:
     ):
         asked = [open_.enter_context(asking(server, _READ)) for _ in range(_MOST)]
         try:
-            web = open_.enter_context(httpx.Client(base_url=server.url, trust_env=False))
+            web = open_.enter_context(plain_http.client(base_url=server.url))
             assert web.get("/health", timeout=30).json() == {"status": "up"}
             assert web.get("/ready", timeout=30).json() == {"ready": True}
             with asking(server, _READ) as one_more:

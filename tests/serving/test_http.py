@@ -4,6 +4,7 @@ import socket
 from typing import Any
 
 import httpx
+import plain_http
 import pyarrow as pa
 import pytest
 from served_shop import COUNTS, MINUTES, RATES, SEEN, VISITS, Shop, home
@@ -222,11 +223,11 @@ def test_changes_of_many_bytes_are_given_in_parts(shop: Shop) -> None:
 
         def changes(start: int) -> Any:
             address = f"{server.url}/v1/stores/seen/changes"
-            return told(httpx.get(address, params={"from": start}, trust_env=False))
+            return told(plain_http.get(address, params={"from": start}))
 
         with HttpServer(shop.served) as other:
             address = f"{other.url}/v1/stores/seen/changes"
-            everything = told(httpx.get(address, trust_env=False))["changes"]
+            everything = told(plain_http.get(address))["changes"]
         found: list[Any] = []
         for _ in everything:
             part = changes(len(found))
@@ -346,7 +347,7 @@ def test_an_answer_has_limits(shop: Shop) -> None:
     limits = Limits(max_rows=5, max_bytes=70, max_request_bytes=200)
     with (
         HttpServer(shop.served, limits=limits) as server,
-        httpx.Client(base_url=server.url, trust_env=False) as web,
+        plain_http.client(base_url=server.url) as web,
     ):
         assert len(told(web.get("/v1/stores/counts/rows"))["rows"]) < 5 + 1
         assert told(web.get("/v1/stores/counts/rows?limit=6"), 400)

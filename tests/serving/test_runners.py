@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import httpx
+import plain_http
 import pytest
 from served_shop import COUNTS, PARTITIONS, Shop, home
 
@@ -102,7 +102,7 @@ def test_the_page_knows_who_else_there_is(own_shop: Shop) -> None:
         FollowedRoot(own_shop.root, backend="memory") as followed,
         HttpServer(followed, instance="a-reader", others=members.instances) as server,
     ):
-        known = httpx.get(f"{server.url}/v1/metadata", trust_env=False).json()["instances"]
+        known = plain_http.get(f"{server.url}/v1/metadata").json()["instances"]
         roles = {each["instance"]: each["partitions"]["counts"]["0"]["role"] for each in known}
         assert roles == {"a-reader": "standby", "the-writer": "active"}
     assert members.instances() == {}
@@ -132,8 +132,8 @@ def test_the_stores_of_a_local_run_are_read_from_outside(tmp_path: Path) -> None
         HttpServer(root) as server,
     ):
         name = next(each for each in root.store_names() if "counts" in each)
-        answer = httpx.get(f"{server.url}/v1/stores/{name}/rows", trust_env=False).json()
+        answer = plain_http.get(f"{server.url}/v1/stores/{name}/rows").json()
         assert {row["key"]: row["value"] for row in answer["rows"]} == {"a": 4, "b": 2, "c": 2}
-        shown = httpx.get(f"{server.url}/v1/topology", trust_env=False).json()
+        shown = plain_http.get(f"{server.url}/v1/topology").json()
         assert shown == {"mermaid": topology.mermaid()}
         assert home("a") in root.partitions(name)

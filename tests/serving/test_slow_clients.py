@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import plain_http
 import pyarrow as pa
 import pytest
 from pyarrow import flight
@@ -84,7 +84,7 @@ def test_half_a_request_is_not_waited_for(shop: Shop, monkeypatch: pytest.Monkey
                 assert all(ended(each) for each in held)
         wait_for(lambda: not server._server.server_state.connections)
         # At leisure: what is asked on a slow machine takes longer than 50 ms.
-        assert httpx.get(f"{server.url}/health", trust_env=False, timeout=60).status_code == 200
+        assert plain_http.get(f"{server.url}/health", timeout=60).status_code == 200
 
 
 @pytest.mark.spec("SRV-16", "SRV-18")
@@ -99,7 +99,7 @@ def test_an_answer_that_nobody_reads_is_given_up(own_shop: Shop) -> None:
             wait_for(lambda: state.total_requests == 1)
             wait_for(lambda: not state.connections)
             assert ended(one)
-        assert len(httpx.get(server.url + path, trust_env=False).content) > 8 << 20
+        assert len(plain_http.get(server.url + path).content) > 8 << 20
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from threading import Thread
 from typing import Any
 
 import httpx
+import plain_http
 import pytest
 from forked_programs import Forked
 from shared_lives import PARTITIONS, append_orders, order, topology
@@ -47,7 +48,7 @@ def _rows(store: Any) -> dict[str, int] | None:
 
 
 def _answer(url: str) -> Any:
-    return httpx.get(url, trust_env=False, timeout=30).json()
+    return plain_http.get(url, timeout=30).json()
 
 
 def _runner(directory: Path, made: Topology, **more: Any) -> LocalRunner:
