@@ -15,6 +15,13 @@ from statestores.errors import InvalidArgumentError, SerializationError
 from statestores.serdes import serde_by_name
 from statestores.serdes.rows import RowSerde, row
 from statestores.serdes.rows.row_serde import read_schema
+from statestores.serdes.rows.schema import (
+    _MOST_FOUND,
+    Field,
+    PlainType,
+    StructType,
+    found_by_identity,
+)
 
 EVERYTHING = (
     "id: int64 not null, small: int8, ratio: float, exact: double, price: decimal128(10, 2), "
@@ -256,3 +263,30 @@ def test_an_instant_comes_back_in_the_zone_of_its_schema() -> None:
     assert (found, found.utcoffset()) == (moment, -timedelta(hours=5, minutes=30))
     assert serde.decode(serde.encode({"at": first})) == {"at": first}
     assert read_schema("at: timestamp").fields[0].type.zone == "UTC"  # type: ignore[union-attr]
+
+
+@pytest.mark.spec("SRD-35")
+def test_rows_of_more_schemas_than_are_remembered_are_rows_of_their_own() -> None:
+    """Each row looked for its schema by a hash of all fields, and now by the object.
+
+    Identities of schemas that are gone come again, and what is remembered is forgotten once it is
+    too much: a row is of the schema that it was given to all the same.
+    """
+    made: list[StructType] = []
+
+    def make(schema: StructType) -> str:
+        made.append(schema)
+        return str(schema)
+
+    found = found_by_identity(make)
+    kept = RowSerde(read_schema("a: int64"))
+    for number in range(_MOST_FOUND + 10):
+        name = f"n{number}"
+        serde = RowSerde(StructType((Field(name, PlainType("int64"), nullable=False),)))
+
+        assert serde.decode(serde.encode({name: number})) == {name: number}
+        assert found(serde.schema) == str(serde.schema)
+
+    assert found(kept.schema) is found(kept.schema)
+    assert len(made) == _MOST_FOUND + 11
+    assert kept.decode(kept.encode({"a": 1})) == {"a": 1}

@@ -16,7 +16,14 @@ from struct import Struct
 from typing import Any, Final
 
 from statestores.serdes.rows.cells import END, Cell, CellError, expected, scalar_cell
-from statestores.serdes.rows.schema import Field, ListType, MapType, RowType, StructType
+from statestores.serdes.rows.schema import (
+    Field,
+    ListType,
+    MapType,
+    RowType,
+    StructType,
+    found_by_identity,
+)
 from statestores.spi.shown import shown
 
 VERSION: Final = 1
@@ -35,7 +42,7 @@ def encode_row(schema: StructType, value: Any) -> bytes:
     Raises:
         CellError: *value* is no row of *schema*.
     """
-    return b"\x01" + cell_of(schema).encode(value)
+    return b"\x01" + _cell_of_row(schema).encode(value)
 
 
 def decode_row(schema: StructType, data: bytes) -> dict[str, Any]:
@@ -46,7 +53,7 @@ def decode_row(schema: StructType, data: bytes) -> dict[str, Any]:
     """
     if data[:1] != b"\x01":
         raise CellError("they do not begin with the version 1 of rows")
-    row: dict[str, Any] = cell_of(schema).decode(data[1:])
+    row: dict[str, Any] = _cell_of_row(schema).decode(data[1:])
     return row
 
 
@@ -60,6 +67,10 @@ def cell_of(kind: RowType) -> Cell:
     if isinstance(kind, MapType):
         return _map(kind)
     return scalar_cell(kind)
+
+
+_cell_of_row = found_by_identity(cell_of)
+"""The same of a whole row."""
 
 
 def null_bytes(count: int) -> int:

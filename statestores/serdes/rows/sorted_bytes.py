@@ -37,6 +37,7 @@ from statestores.serdes.rows.schema import (
     RowType,
     StructType,
     TimestampType,
+    found_by_identity,
 )
 
 NULL: Final = b"\x00"
@@ -106,6 +107,10 @@ def part_of(kind: RowType) -> Part:
         cell = scalar_cell(kind)
         return Part(cell.encode, lambda data, at: (cell.decode(_cut(data, at, 1)), at + 1))
     return _number(kind, width)
+
+
+part_of_key = found_by_identity(part_of)
+"""The same of all fields of a key."""
 
 
 def _cut(data: bytes, at: int, width: int) -> bytes:

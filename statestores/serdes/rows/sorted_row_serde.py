@@ -13,7 +13,7 @@ from statestores.serdes.rows.plain_values import row_from_plain
 from statestores.serdes.rows.row_serde import read_schema, structs_decoded, structs_encoded
 from statestores.serdes.rows.schema import StructType
 from statestores.serdes.rows.schema_text import schema_from_text
-from statestores.serdes.rows.sorted_bytes import check_sortable, encode_fields, part_of
+from statestores.serdes.rows.sorted_bytes import check_sortable, encode_fields, part_of_key
 from statestores.serdes.rows.sorted_columns import decode_sorted, encode_sorted
 
 SORTED_ROWS: Final = "row_sorted<"
@@ -45,7 +45,7 @@ class SortedRowSerde:
 
     def encode(self, value: dict[str, Any]) -> bytes:
         try:
-            return part_of(self.schema).encode(value)
+            return part_of_key(self.schema).encode(value)
         except CellError as error:
             raise refused_value(_SHOWN, value, f"its keys: {error}") from error
 
@@ -54,7 +54,7 @@ class SortedRowSerde:
         if not isinstance(given, bytes):
             raise refused_bytes(_SHOWN, data, "they are no bytes")
         try:
-            key, end = part_of(self.schema).decode(data, 0)
+            key, end = part_of_key(self.schema).decode(data, 0)
         except CellError as error:
             raise refused_bytes(_SHOWN, data, str(error)) from error
         if end != len(data):
