@@ -5,7 +5,7 @@ grow (SRD-40): all whole numbers have 8 bytes, and a float has those of the doub
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from functools import cache
@@ -56,10 +56,12 @@ class Cell:
     decode: Callable[[bytes], Any]
     """Return the value of bytes, which have the width; raises `CellError`."""
 
-    @property
-    def slot(self) -> int:
-        """How many bytes it has in the part of a row that has a fixed size."""
-        return END.size if self.width is None else self.width
+    slot: int = field(init=False)
+    """How many bytes it has in the part of a row that has a fixed size."""
+
+    def __post_init__(self) -> None:
+        """Reckon once what each row asks for."""
+        object.__setattr__(self, "slot", END.size if self.width is None else self.width)
 
 
 def expected(what: str, value: object) -> CellError:

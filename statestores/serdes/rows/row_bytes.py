@@ -9,7 +9,7 @@ value if the type has a fixed width, or where its bytes end behind all of this; 
 null has zeros, or no bytes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import repeat
 from struct import Struct
@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from statestores.serdes.rows.cells import END, Cell, CellError, expected, scalar_cell
 from statestores.serdes.rows.schema import (
-    Field,
     ListType,
     MapType,
     RowType,
@@ -80,19 +79,45 @@ def null_bytes(count: int) -> int:
 
 def _struct(kind: StructType) -> Cell:
     cells = [cell_of(field.type) for field in kind.fields]
+    return Cell(None, _struct_writer(kind, cells), _struct_reader(kind, cells))
+
+
+def _struct_writer(kind: StructType, cells: list[Cell]) -> Callable[[Any], bytes]:
+    """Return what writes the fields of *kind*, as *cells*."""
     names = {field.name for field in kind.fields}
     head = COUNT.pack(len(cells))
+    # Parted here, once, and not at each row. The same of readers.
+    writers = [
+        (field.name, field.nullable, cell.encode)
+        for field, cell in zip(kind.fields, cells, strict=True)
+    ]
 
     def encode(value: Any) -> bytes:
         if type(value) is not dict or value.keys() != names:
             raise _not_the_fields(kind, value)
-        values = []
-        for field, cell in zip(kind.fields, cells, strict=True):
+        values: list[bytes | None] = []
+        for name, nullable, encode_cell in writers:
+            item = value[name]
+            if item is None:
+                if not nullable:
+                    raise CellError(f"in {name!r}: it is None, which the field cannot be")
+                values.append(None)
+                continue
             try:
-                values.append(_encoded(field, cell, value[field.name]))
+                values.append(encode_cell(item))
             except CellError as error:
-                raise CellError(f"in {field.name!r}: {error}") from error
+                raise CellError(f"in {name!r}: {error}") from error
         return head + _join(cells, values)
+
+    return encode
+
+
+def _struct_reader(kind: StructType, cells: list[Cell]) -> Callable[[bytes], dict[str, Any]]:
+    """Return what reads the fields of *kind*, as *cells*, of which a row may have fewer."""
+    readers = [
+        (field.name, field.nullable, cell.decode)
+        for field, cell in zip(kind.fields, cells, strict=True)
+    ]
 
     def decode(data: bytes) -> dict[str, Any]:
         if len(data) < COUNT.size:
@@ -104,23 +129,18 @@ def _struct(kind: StructType) -> Cell:
                 "changed since, open the store again"
             )
         found = _split(data, COUNT.size, cells[:count])
-        row = {}
-        for place, (field, cell) in enumerate(zip(kind.fields, cells, strict=True)):
-            part = found[place] if place < count else None
-            if part is None and not field.nullable:
-                raise CellError(f"the field {field.name!r} is null, which it cannot be")
-            row[field.name] = None if part is None else cell.decode(part)
+        found += repeat(None, len(cells) - count)
+        row: dict[str, Any] = {}
+        for (name, nullable, decode_cell), part in zip(readers, found, strict=True):
+            if part is not None:
+                row[name] = decode_cell(part)
+            elif nullable:
+                row[name] = None
+            else:
+                raise CellError(f"the field {name!r} is null, which it cannot be")
         return row
 
-    return Cell(None, encode, decode)
-
-
-def _encoded(field: Field, cell: Cell, value: Any) -> bytes | None:
-    if value is not None:
-        return cell.encode(value)
-    if not field.nullable:
-        raise CellError("it is None, which the field cannot be")
-    return None
+    return decode
 
 
 def _list(kind: ListType) -> Cell:
@@ -189,17 +209,18 @@ def _join(cells: Sequence[Cell], values: Sequence[bytes | None]) -> bytes:
     tail: list[bytes] = []
     end = 0
     for place, (cell, value) in enumerate(zip(cells, values, strict=True)):
+        width = cell.width
         if value is None:
             nulls[place >> 3] |= 1 << (place & 7)
-        if cell.width is not None:
-            slots.append(bytes(cell.width) if value is None else value)
-            continue
-        if value is not None:
+            slots.append(END.pack(end) if width is None else bytes(width))
+        elif width is not None:
+            slots.append(value)
+        else:
             end += len(value)
+            if end >= 1 << 32:
+                raise CellError("it has more than 4 GiB")
             tail.append(value)
-        if end >= 1 << 32:
-            raise CellError("it has more than 4 GiB")
-        slots.append(END.pack(end))
+            slots.append(END.pack(end))
     return b"".join((nulls, *slots, *tail))
 
 
@@ -207,24 +228,26 @@ def _split(data: bytes, at: int, cells: Sequence[Cell]) -> list[bytes | None]:
     """Return the bytes of each of *cells*, which begin at *at* and go to the end of *data*."""
     nulls = data[at : at + null_bytes(len(cells))]
     slot = at + len(nulls)
-    start = tail = slot + sum(cell.slot for cell in cells)
+    start = tail = slot + sum([cell.slot for cell in cells])
     if len(nulls) < null_bytes(len(cells)) or tail > len(data):
         raise CellError("cells have been cut")
+    has_nulls = any(nulls)
     found: list[bytes | None] = []
     for place, cell in enumerate(cells):
-        is_null = nulls[place >> 3] >> (place & 7) & 1
-        part = data[slot : slot + cell.slot]
-        slot += cell.slot
+        width = cell.slot
+        part = data[slot : slot + width]
+        slot += width
         if cell.width is None:
             end = tail + END.unpack(part)[0]
             if not start <= end <= len(data):
                 raise CellError("a cell ends before it begins, or has been cut")
             part, start = data[start:end], end
-        if is_null and any(part):
-            raise CellError("a null has bytes")
-        if is_null and cell.width is None and part:
-            raise CellError("a null has bytes")
-        found.append(None if is_null else part)
+        if has_nulls and nulls[place >> 3] >> (place & 7) & 1:
+            if any(part) or (cell.width is None and part):
+                raise CellError("a null has bytes")
+            found.append(None)
+        else:
+            found.append(part)
     if len(cells) & 7 and nulls[-1] >> (len(cells) & 7):
         raise CellError("there are bits for more cells than there are")
     if start != len(data):
