@@ -6,7 +6,7 @@ big-endian with the sign turned, in the width of their type; text and bytes end 
 byte 00 in them is 00 ff.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -224,26 +224,28 @@ def unescaped(data: bytes) -> bytes:
 
 
 def _struct(kind: StructType) -> Part:
-    parts = [part_of(field.type) for field in kind.fields]
     names = {field.name for field in kind.fields}
+    # Parted here, once, and not at each key.
+    writers = _writers(kind.fields)
+    readers = [(field.name, field.nullable, part_of(field.type).decode) for field in kind.fields]
 
     def encode(value: Any) -> bytes:
         if type(value) is not dict or value.keys() != names:
             raise expected(f"a dict with the fields {', '.join(sorted(names))}", value)
-        return encode_fields(kind, value)
+        return b"".join([_encoded(writer, value[writer[0]]) for writer in writers])
 
     def decode(data: bytes, at: int) -> tuple[Any, int]:
         row: dict[str, Any] = {}
-        for field, part in zip(kind.fields, parts, strict=True):
-            if field.nullable:
+        for name, nullable, decode_part in readers:
+            if nullable:
                 mark = _cut(data, at, 1)
                 at += 1
                 if mark == NULL:
-                    row[field.name] = None
+                    row[name] = None
                     continue
                 if mark != PRESENT:
-                    raise CellError(f"before {field.name!r} is neither a byte 0 nor 1")
-            row[field.name], at = part.decode(data, at)
+                    raise CellError(f"before {name!r} is neither a byte 0 nor 1")
+            row[name], at = decode_part(data, at)
         return row, at
 
     return Part(encode, decode)
@@ -251,16 +253,26 @@ def _struct(kind: StructType) -> Part:
 
 def encode_fields(kind: StructType, values: Mapping[str, Any]) -> bytes:
     """Return the bytes of the fields of *kind* that *values* has, which are its first ones."""
-    return b"".join(_encoded(field, values[field.name]) for field in kind.fields[: len(values)])
+    writers = _writers(kind.fields[: len(values)])
+    return b"".join([_encoded(writer, values[writer[0]]) for writer in writers])
 
 
-def _encoded(field: Field, value: Any) -> bytes:
+_Writer = tuple[str, bool, Callable[[Any], bytes]]
+"""A field's name, whether it may be null, and what writes its values."""
+
+
+def _writers(fields: Sequence[Field]) -> list[_Writer]:
+    return [(field.name, field.nullable, part_of(field.type).encode) for field in fields]
+
+
+def _encoded(writer: _Writer, value: Any) -> bytes:
+    name, nullable, encode = writer
     if value is None:
-        if not field.nullable:
-            raise CellError(f"in {field.name!r}: it is None, which the field cannot be")
+        if not nullable:
+            raise CellError(f"in {name!r}: it is None, which the field cannot be")
         return NULL
     try:
-        data = part_of(field.type).encode(value)
+        data = encode(value)
     except CellError as error:
-        raise CellError(f"in {field.name!r}: {error}") from error
-    return PRESENT + data if field.nullable else data
+        raise CellError(f"in {name!r}: {error}") from error
+    return PRESENT + data if nullable else data
