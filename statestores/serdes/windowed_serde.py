@@ -16,6 +16,9 @@ WINDOWED: Final = "windowed-"
 
 _WINDOW = Struct(">qq")
 
+_new_tuple = tuple.__new__
+"""Makes a named tuple in a third of the time that its class takes, a Python function."""
+
 
 class Windowed(NamedTuple, Generic[K]):
     """The key of a windowed result: a key and the window that the result is of."""
@@ -58,7 +61,8 @@ class WindowedSerde(Generic[K]):
         """Return the key and its window."""
         if len(data) < _WINDOW.size:
             raise SerializationError(f"{data!r} is no windowed key: it has no two times")
-        return Windowed(self.inner.decode(data[:-16]), *_WINDOW.unpack_from(data, len(data) - 16))
+        start_ms, end_ms = _WINDOW.unpack_from(data, len(data) - 16)
+        return _new_tuple(Windowed, (self.inner.decode(data[:-16]), start_ms, end_ms))
 
     def encode_array(self, values: Any) -> Any:
         """Return a column of bytes from one of structs of key, start and end, as `decode_array`.

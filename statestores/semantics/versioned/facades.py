@@ -18,7 +18,7 @@ from statestores.semantics.rows.layout import DATA
 from statestores.semantics.rows.progress import read_progress
 from statestores.semantics.versioned.reads import VersionedReads
 from statestores.semantics.versioned.rows import Waiting, read_latest, versions_of
-from statestores.semantics.versioned.view import VersionedView
+from statestores.semantics.versioned.view import VersionedView, new_tuple
 from statestores.spi.engine import Engine, EngineSnapshot
 from statestores.spi.records import VersionedRecord
 from statestores.spi.stores.store import Values
@@ -73,7 +73,7 @@ class CommittedVersions(VersionedReads, TimedFacade):
         if as_of_ms is None or latest.valid_from_ms <= as_of_ms:
             if latest.value is None:
                 return None
-            return VersionedRecord(latest.value, latest.valid_from_ms, None)
+            return new_tuple(VersionedRecord, (latest.value, latest.valid_from_ms, None))
         with self.view() as view:
             return view.get(key, as_of_ms)
 
