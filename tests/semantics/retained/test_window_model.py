@@ -14,6 +14,9 @@ from statestores_conformance.models.retained import RetainedModel
 
 RETENTION_MS = 50
 
+LOOK_EVERY = 10
+"""Steps between two looks at everything: as many as there are between two commits."""
+
 SPECIFICATIONS = {
     "window": Window("model", retention_ms=RETENTION_MS, window_size_ms=5),
     "duplicates": Window(
@@ -93,7 +96,7 @@ def test_a_life_is_that_of_the_model(kind: str, seed: int, tmp_path: Path) -> No
             elif fate < 0.13:
                 store.rollback()
                 model = copy.deepcopy(committed)
-            if number % 5 == 0:
+            if number % LOOK_EVERY == 0:
                 assert found(store) == expected(model)
                 assert found(store, reverse=True) == expected(model)[::-1]
                 if seed % 2:  # from then on, every put is a row at once
