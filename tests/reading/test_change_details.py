@@ -65,7 +65,7 @@ def test_the_value_before_is_that_of_the_previous_change(
     reader = reader_of(partition)
     end = reader.end_offset
     expected = with_before(feed(reader))
-    for start in range(end):
+    for start in range(seed, end, 3):  # with the other seeds, each remainder
         read = feed(reader, start, before=True, columns=["offset", "before"])
         assert [(row["offset"], row["before"]) for row in read] == expected[start:]
     chosen = KeySelection.of([b"", b"\xff"])

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("no_descriptor_leaks")
 
 KEY_VALUE = ss.KeyValue("counts")
 VERSIONED = ss.Versioned("rates", history_retention_ms=50)
-COMMITS = 12
+COMMITS = 8
 
 
 def reader_of(partition: Any) -> PartitionReader:
