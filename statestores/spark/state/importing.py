@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  # as Spark's documentation has it
 
 from statestores.errors import (
     InvalidArgumentError,
@@ -162,10 +161,10 @@ def import_spark_state(
     plan = plan_write(GivenRoot(target), wanted_options, rows.schema)
     rows = rows.persist()
     try:
-        is_unique = wanted.key is None and wanted.join_side is None
-        _check_rows(rows, plan, unique=is_unique)
         with reporting_spark(f"read the state in {str(place)!r}"):
             before = _summary_of_frame(rows, plan)
+        if wanted.key is not None or wanted.join_side is not None:
+            _check_unique(rows, before[0])
         with reporting_spark(f"write the store {plan.specification.name!r}"):
             rows.write.format(SOURCE_NAME).options(**options).mode("append").save(str(target))
     finally:
@@ -278,27 +277,14 @@ def _name_of(
     return f"{chosen.operator_name}{number}{store}"
 
 
-def _check_rows(rows: DataFrame, plan: WritePlan, *, unique: bool) -> None:
-    """Accept rows that a store of the plan can hold.
+def _check_unique(rows: DataFrame, count: int) -> None:
+    """Accept *rows*, of which there are *count*, if each has a key of its own.
 
     Raises:
-        SerializationError: A key or value is null.
         InvalidArgumentError: Two rows have one key.
     """
     with reporting_spark("read the state"):
-        (found,) = rows.agg(
-            *(F.count_if(F.col(name).isNull()).alias(name) for name in ("key", "value"))
-        ).collect()
-        repeated = 0 if unique else rows.count() - rows.select("key").distinct().count()
-    names = ["key"]
-    if type(plan.specification) is KeyValue:
-        names.append("value")  # there it would mean a deletion
-    for name in names:
-        if found[name]:
-            raise SerializationError(
-                f"the state has a null {name}, in rows: {found[name]}; a store has none: take it "
-                f"as a JSON object, with --{name}-serde json"
-            )
+        repeated = count - rows.select("key").distinct().count()
     if repeated:
         raise InvalidArgumentError(
             f"the state has rows with the key of another one: {repeated}; choose a --key that "
@@ -307,14 +293,50 @@ def _check_rows(rows: DataFrame, plan: WritePlan, *, unique: bool) -> None:
 
 
 def _summary_of_frame(rows: DataFrame, plan: WritePlan) -> tuple[int, int]:
-    """Return the number of *rows* and the sum of their digests, as the store will have them."""
+    """Return the number of *rows* and the sum of their digests, as the store will have them.
+
+    One query does that and looks for nulls: what it costs to plan one is most of what an import
+    takes.
+
+    Raises:
+        SerializationError: A key or value is null where a store has none.
+    """
     specification, raw = plan.specification, plan.raw
+    names = ["key"]
+    if type(specification) is KeyValue:
+        names.append("value")  # there it would mean a deletion
 
     def summarize(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        count, total = _summary(from_spark(batch, specification, raw=raw) for batch in batches)
-        yield pa.RecordBatch.from_pydict({"rows": [count], "checksum": [str(total)]})
+        nulls = dict.fromkeys(names, 0)
 
-    parts = rows.mapInArrow(summarize, "rows long, checksum string").collect()
+        def rows_of_store() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for name in names:
+                    nulls[name] += batch[name].null_count
+                if not any(nulls.values()):
+                    yield from_spark(batch, specification, raw=raw)
+
+        count, total = _summary(rows_of_store())
+        yield pa.RecordBatch.from_pydict(
+            {
+                "rows": [count],
+                "checksum": [str(total)],
+                "null_keys": [nulls["key"]],
+                "null_values": [nulls.get("value", 0)],
+            }
+        )
+
+    columns = "rows long, checksum string, null_keys long, null_values long"
+    parts = rows.mapInArrow(summarize, columns).collect()
+    for name, found in (
+        ("key", sum(part.null_keys for part in parts)),
+        ("value", sum(part.null_values for part in parts)),
+    ):
+        if found:
+            raise SerializationError(
+                f"the state has a null {name}, in rows: {found}; a store has none: take it as a "
+                f"JSON object, with --{name}-serde json"
+            )
     return sum(part.rows for part in parts), _wrapped(sum(int(part.checksum) for part in parts))
 
 

@@ -34,6 +34,7 @@ from statestores.spark.state.importing import StateSelection, import_spark_state
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_FILES = 2
 _SCHEMA = "word string, number long, time timestamp"
 
 
@@ -74,26 +75,27 @@ def _grouped(frame: DataFrame) -> DataFrame:
     )
 
 
-_QUERIES: dict[str, tuple[Callable[[DataFrame], DataFrame], str, bool]] = {
-    "counts": (_counts, "update", True),
-    "sums": (_sums, "update", False),
-    "distinct": (_distinct, "append", True),
-    "joined": (_joined, "append", False),
-    "twice": (_twice, "update", False),
-    "grouped": (_grouped, "update", False),
+_QUERIES: dict[str, tuple[Callable[[DataFrame], DataFrame], str, bool, int]] = {
+    "counts": (_counts, "update", True, 1),
+    "sums": (_sums, "update", False, _FILES),
+    "distinct": (_distinct, "append", True, _FILES),
+    "joined": (_joined, "append", False, 1),
+    "twice": (_twice, "update", False, _FILES),
+    "grouped": (_grouped, "update", False, _FILES),
 }
-"""What each query does, its output mode, and whether RocksDB keeps its state."""
+"""What each query does, its output mode, whether RocksDB keeps its state, and of how many files a
+batch is: two batches of each provider, where a test asks for the first one."""
 
 
 @pytest.fixture(scope="module")
 def checkpoints(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The checkpoints of `_QUERIES`, of which each has run two batches."""
+    """The checkpoints of `_QUERIES`, of which each has read all files."""
     if not SINKS_TAKE_BATCHES:
         pytest.skip("PySpark 4.0 slices a batch at a float, which the Arrow of today refuses")
     base = tmp_path_factory.mktemp("queries")
     source = base / "input"
     source.mkdir()
-    for batch in range(2):
+    for batch in range(_FILES):
         rows = [
             {
                 "word": None if number % 5 == 4 else f"wörd {number % 3}",
@@ -103,11 +105,11 @@ def checkpoints(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
             for number in range(batch, 12 + 3 * batch)
         ]
         (source / f"{batch}.json").write_text("\n".join(map(json.dumps, rows)))
-    for name, (query, mode, in_rocksdb) in _QUERIES.items():
+    for name, (query, mode, in_rocksdb, files) in _QUERIES.items():
         if in_rocksdb:
             spark.conf.set(_PROVIDER, _ROCKSDB)
         try:
-            stream = spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", 1)
+            stream = spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", files)
             (
                 query(stream.json(str(source)))
                 .writeStream.format("noop")
