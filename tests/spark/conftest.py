@@ -124,5 +124,5 @@ def rates(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def orders(spark: SparkSession) -> DataFrame:
-    """The orders to join with them as a batch, in several partitions."""
-    return spark.createDataFrame(ORDERS, "key string, time_ms long").repartition(3)
+    """The orders to join with them as a batch, in a partition for each core."""
+    return spark.createDataFrame(ORDERS, "key string, time_ms long")

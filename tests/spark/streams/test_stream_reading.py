@@ -46,22 +46,25 @@ def test_a_query_reads_every_change_once_over_restarts(
 
 @needs_limits
 def test_limits_cut_a_write_and_lose_nothing(
-    spark: SparkSession, root: str, tmp_path: Path, rows_of: RowsOf
+    spark: SparkSession, root: str, rows_of: RowsOf
 ) -> None:
     """One frame of each partition is read in several micro-batches, none larger than it may be."""
     state = make_store(root, partitions=3)
     add(state, "first", {f"k{number}": f"v{number}" for number in range(40)})
-    output = tmp_path / "rows"
-    sizes = run(to_parquet(feed(spark, root, maxRecordsPerTrigger=15), output))
+
+    def sizes_of(name: str, **limit: int) -> list[int]:
+        writer = feed(spark, root, **limit).writeStream.format("memory").queryName(name)
+        return run(writer.trigger(availableNow=True).start())
+
+    sizes = sizes_of("by_records", maxRecordsPerTrigger=15)
 
     assert sum(sizes) == 40
     assert max(sizes) <= 15
-    assert rows_of(read(spark, output)) == changes(root)
-    output = tmp_path / "bytes"
-    sizes = run(to_parquet(feed(spark, root, maxBytesPerTrigger=1_000), output))
+    assert rows_of(spark.table("by_records").select(*COLUMNS)) == changes(root)
+    sizes = sizes_of("by_bytes", maxBytesPerTrigger=1_500)
     assert sum(sizes) == 40
-    assert 2 < len(sizes) < 40
-    assert rows_of(read(spark, output)) == changes(root)
+    assert 1 < len(sizes) < 40
+    assert rows_of(spark.table("by_bytes").select(*COLUMNS)) == changes(root)
 
 
 @pytest.mark.long

@@ -64,12 +64,12 @@ def test_versions_are_written_with_their_times(
     spark: SparkSession, root: str, rows_of: RowsOf
 ) -> None:
     """Timestamps, or milliseconds; out of order, and shared among tasks."""
-    frame = spark.range(40).selectExpr(
+    frame = spark.range(0, 40, 1, 4).selectExpr(
         "'k' AS key",
         "struct(id % 7 AS n, map('a', id) AS m) AS value",
         "timestamp_millis((id * 13) % 40 * 1000) AS timestamp",
     )
-    save(frame.repartition(4), root, historyRetention="20s", numPartitions=1)
+    save(frame, root, historyRetention="20s", numPartitions=1)
     history = load(spark, root, history="true", raw="true")
 
     assert ss.StateRoot.open(root).store().specification == ss.Versioned(
