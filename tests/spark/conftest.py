@@ -33,6 +33,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             session = _session(directory / "tables")
         session.sparkContext.setLogLevel("FATAL")
         _start_fewer_programs(session)
+        _keep_no_pages(session)
         yield session
         session.stop()
 
@@ -97,6 +98,21 @@ def _start_fewer_programs(session: SparkSession) -> None:
             session.conf.set("spark.sql.streaming.checkpointFileManagerClass", manager._fqn)
             return
     raise AssertionError("Spark has no FileSystemBasedCheckpointFileManager where it was")
+
+
+def _keep_no_pages(session: SparkSession) -> None:
+    """Have Spark note nothing for its pages, which nobody looks at.
+
+    That is who has made an RDD, found in a stack trace each time; its scope, as JSON; and all that
+    jobs, tasks and queries report of themselves.
+    """
+    context: Any = session.sparkContext
+    for name in ("callSite.short", "callSite.long", "spark.rdd.scope.noOverride"):
+        context.setLocalProperty(name, "of a test")
+    state = session._jsparkSession.sharedState()
+    for found in (context._jsc.sc().statusStore().listener(), state.statusStore().listener()):
+        if found.isDefined():
+            context._jsc.sc().removeSparkListener(found.get())
 
 
 @pytest.fixture
