@@ -225,7 +225,7 @@ def _let_spark_find_this_environment() -> None:
     archive = Path(sys.prefix) / "spark-classes.jsa"
     if archive.exists():
         # `make pytest` wrote it. One that does not fit is passed over in silence. Java 17 moves all
-        # of it to a place that nobody can guess, a quarter of a second each time, unless told not to.
+        # of it to a place that nobody can guess, unless told not to: a quarter of a second.
         options += f" -XX:SharedArchiveFile={archive} -Xlog:disable"
         options += " -XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
     os.environ.setdefault("SPARK_SUBMIT_OPTS", options)
