@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from drawn_bytes import drawn_lists
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -12,19 +13,17 @@ from statestores.processing import Record, Topic, Topology, within
 KEYS: dict[str, Any] = {"utf8": ss.utf8, "json": ss.json}
 VALUES: dict[str, Any] = {"int64": ss.int64, "json": ss.json}
 
-records = st.lists(
-    st.tuples(
-        st.sampled_from(["left", "right"]),
-        st.builds(
-            Record,
-            st.sampled_from(["a", "b", "a", None]),
-            st.sampled_from([1, 2, 3, None]),
-            st.integers(0, 24),
-            st.sampled_from([(), (("h", b"1"),)]),
-        ),
+records = drawn_lists(
+    (
+        ("left", "right"),
+        ("a", "b", "a", None),
+        (1, 2, 3, None),
+        range(25),
+        ((), (("h", b"1"),)),
     ),
+    min_size=0,
     max_size=30,
-)
+).map(lambda rows: [(row[0], Record(*row[1:])) for row in rows])
 shapes = st.fixed_dictionaries(
     {
         "how": st.sampled_from(["inner", "left", "outer"]),

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from drawn_bytes import drawn_lists
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,15 +31,16 @@ OTHER = Topic("other", key=ss.utf8, value=ss.int64)
 STORE = ss.KeyValue("store", key=ss.utf8, value=ss.int64)
 PLACES = {topic.name: ss.TopicPartition(topic.name, 0) for topic in (LEFT, RIGHT)}
 
-records = st.lists(
-    st.builds(
-        Record,
-        st.sampled_from([b"a", b"b", b"c", None]),
-        st.one_of(st.none(), st.integers(-5, 5).map(ss.int64.encode)),
-        st.integers(0, MAX_TIME_MS),
+_NUMBERS = tuple(map(ss.int64.encode, range(-5, 6)))
+records = drawn_lists(
+    (
+        (b"a", b"b", b"c", None),
+        (*[None] * len(_NUMBERS), *_NUMBERS),
+        range(MAX_TIME_MS + 1),
     ),
+    min_size=0,
     max_size=MOST_RECORDS,
-)
+).map(lambda rows: [Record(*row) for row in rows])
 rising = records.map(lambda several: sorted(several, key=lambda each: each.time_ms))
 inputs = st.tuples(rising | records, rising | records)
 Places = list[ss.TopicPartition]

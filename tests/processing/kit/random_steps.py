@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow.compute as pc
+from drawn_bytes import drawn_lists
 from hypothesis import strategies as st
 
 import statestores as ss
@@ -35,15 +36,16 @@ REDUCERS: dict[str, Any] = {
     "reduce": lambda one, other: other,
 }
 
-RECORDS = st.lists(
-    st.builds(
-        Record,
-        st.sampled_from(["a", "b", "c", None]),
-        st.one_of(st.none(), st.integers(-5, 5), st.just(1 << 62)),
-        st.integers(0, 60),
+_NUMBERS = tuple(range(-5, 6))
+RECORDS = drawn_lists(
+    (
+        ("a", "b", "c", None),
+        (*[None] * len(_NUMBERS), *_NUMBERS, *[1 << 62] * len(_NUMBERS)),
+        range(61),
     ),
+    min_size=0,
     max_size=30,
-)
+).map(lambda rows: [Record(*row) for row in rows])
 STEPS = (
     *("filter", "filter_not", "map", "rekey"),
     *("filter by function", "map by function", "records by function", "values by function"),
