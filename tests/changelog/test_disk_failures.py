@@ -314,7 +314,7 @@ def test_a_directory_without_rights_is_told(
                 with pytest.raises(StorageError, match=r"cannot (read|open|list)"):
                     list(log.read())
         with monkeypatch.context() as patch:
-            patch.setattr(Path, "iterdir", failing(Path.iterdir, errno.EACCES))
+            patch.setattr(os, "listdir", failing(os.listdir, errno.EACCES))
             with pytest.raises(StorageError, match="cannot list"):
                 log.read()
     with monkeypatch.context() as patch:
