@@ -19,6 +19,7 @@ from statestores.changelog.segments.segment_directory import (
     SegmentListing,
     check_name,
     list_segments,
+    read_head,
 )
 from statestores.changelog.segments.tail import Tail, TornTail
 from statestores.errors import (
@@ -112,11 +113,7 @@ class ChangelogReader(ReadOnlyChangelog):
         """
         path = local_path(directory, "directory")
         tail, found = _read_tail(path, None, partition)
-        if store_kind is not None and store_kind != found:
-            raise StoreMismatchError(
-                f"the changelog {str(path)!r} is that of a {found} store, and was opened for a "
-                f"{store_kind} store"
-            )
+        _check_kind(path, found, store_kind)
         return cls(path, found, tail, partition)
 
     def another(self) -> Self:
@@ -148,6 +145,11 @@ class ChangelogReader(ReadOnlyChangelog):
     @property
     def position(self) -> Position:
         return self._refresh().position
+
+    @property
+    def known_end(self) -> tuple[int, Position]:
+        """The end offset and the position there when the reader has last looked: at its opening."""
+        return self._tail.end_offset, self._tail.position
 
     @property
     def torn_tail(self) -> TornTail | None:
@@ -194,6 +196,43 @@ class ChangelogReader(ReadOnlyChangelog):
         return self._tail
 
 
+def first_segment(
+    directory: Path, store_kind: str, *, partition: TopicPartition | None = None
+) -> SegmentInfo:
+    """Return the first segment of the changelog in *directory*, without a look at its changes.
+
+    Opening the changelog reads the last segment, to find the end.
+
+    Raises:
+        StateStoreError: As `ChangelogReader.open`, of the first segment instead of the last.
+    """
+    for _ in range(_ATTEMPTS):
+        listing = list_segments(directory)
+        first = listing.holding(listing.bases[0]) if listing.bases else None
+        if first is None:
+            raise _not_found(directory)
+        try:
+            head = read_head(first.path, partition)
+        except FileNotFoundError:
+            continue  # compacted and removed since the directory was read
+        _check_kind(directory, head.store_kind, store_kind)
+        return first
+    raise _changing(directory)
+
+
+def _check_kind(directory: Path, found: str, wanted: str | None) -> None:
+    """Accept a changelog of the kind that is *wanted*, if one is.
+
+    Raises:
+        StoreMismatchError: It is of another one.
+    """
+    if wanted is not None and wanted != found:
+        raise StoreMismatchError(
+            f"the changelog {str(directory)!r} is that of a {found} store, and was opened for a "
+            f"{wanted} store"
+        )
+
+
 def _read_tail(
     directory: Path, known: Tail | None, partition: TopicPartition | None
 ) -> tuple[Tail, str]:
@@ -211,9 +250,7 @@ def _read_tail(
             if segment.head.compacted_to is not None:
                 continue  # no longer the last one
             return _tail_of(segment, known), segment.head.store_kind
-    raise StorageError(
-        f"the segments of {str(directory)!r} change faster than they can be read; try again"
-    )
+    raise _changing(directory)
 
 
 def _tail_of(segment: Segment, known: Tail | None) -> Tail:
@@ -235,6 +272,13 @@ def _tail_of(segment: Segment, known: Tail | None) -> Tail:
     if stamp is not None and segment.stamp == stamp:
         _settled_tails.keep(segment, stamp, tail)
     return tail
+
+
+def _changing(directory: Path) -> StorageError:
+    """Return the error for a directory that is never the same for long enough."""
+    return StorageError(
+        f"the segments of {str(directory)!r} change faster than they can be read; try again"
+    )
 
 
 def _not_found(directory: Path) -> StoreNotFoundError:

@@ -57,7 +57,8 @@ def changelog_end(
     """
     try:
         with changelog_of(directory, specification) as log:
-            return log.end_offset
+            end, _ = log.known_end
+            return end
     except StoreNotFoundError:
         refuse_gone(directory, next_offset)
         return next_offset

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from statestores.begun_partitions import refuse_gone
-from statestores.changelog import ChangelogReader, Frame, change_schema
+from statestores.changelog import (
+    ChangelogReader,
+    Frame,
+    SegmentInfo,
+    change_schema,
+    changelog_partition,
+)
+from statestores.changelog.log_reader import first_segment
 from statestores.errors import OffsetOutOfRangeError, StoreLockedError, StoreNotFoundError
 from statestores.files.failures import storage_error
 from statestores.generations import place_in_root, refuse_replaced
@@ -69,6 +76,13 @@ class VisibleChangelog(VisibleLog):
 
     def _opened(self) -> ChangelogReader:
         return changelog_of(self._directory, self._specification)
+
+    def _first_segment(self) -> SegmentInfo:
+        return first_segment(
+            self._directory.changelog,
+            self._specification.kind,
+            partition=changelog_partition(self.store, self._number),
+        )
 
     def frames(self, start: int, stop: int) -> Iterator[Frame]:
         """Yield the frames from *start* up to *stop*; when a write is finished meanwhile, go on."""
@@ -133,7 +147,7 @@ class VisibleChangelog(VisibleLog):
         """
         try:
             with self._opened() as log:
-                end, position, has_log = log.end_offset, log.position, True
+                (end, position), has_log = log.known_end, True
         except StoreNotFoundError:
             refuse_gone(self._directory)
             end, position, has_log = 0, Position(), False
@@ -153,8 +167,7 @@ class VisibleChangelog(VisibleLog):
 
     def compacted_to(self) -> int:
         try:
-            with self._opened() as log:
-                first = log.segments()[0]
+            first = self._first_segment()
         except StoreNotFoundError:
             return 0
         return first.end_offset or 0 if first.compacted else 0
@@ -168,15 +181,13 @@ class VisibleChangelog(VisibleLog):
 
     def first_offset(self) -> int:
         try:
-            with self._opened() as log:
-                return log.first_offset
+            return self._first_segment().first_offset
         except StoreNotFoundError:
             return 0
 
     def beginning(self) -> LogBeginning:
         try:
-            with self._opened() as log:
-                first = log.segments()[0]
+            first = self._first_segment()
         except StoreNotFoundError:
             return LogBeginning(0, 0)
         complete = first.end_offset if first.compacted else None
