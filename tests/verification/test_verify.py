@@ -42,8 +42,7 @@ def root(tmp_path: Path) -> Path:
     state.add_store(ss.KeyValue("counts"), partitions=2)
     state.add_store(ss.Versioned("rates", history_retention_ms=100), partitions=1)
     with open_logged_store(state, "counts", 0, backend="sqlite") as counts:
-        for number in range(ROWS):
-            counts.store.put(b"%d" % number, b"v")
+        counts.store.put_all((b"%d" % number, b"v") for number in range(ROWS))
         counts.commit()
     with open_logged_store(state, "rates", 0, backend="sqlite") as rates:
         rates.store.put(b"EUR", b"1", timestamp_ms=5)
