@@ -31,6 +31,17 @@ def read_json(path: Path) -> dict[str, Any] | None:
         StoreCorruptedError: The file is not a JSON object, or not one that `strict_json` accepts.
         StorageError: It cannot be read.
     """
+    data = read_text(path)
+    return None if data is None else parse_object(data, repr(str(path)))
+
+
+def read_text(path: Path) -> bytes | None:
+    """Return what is in the small file *path*; ``None`` when there is no such file.
+
+    Raises:
+        StoreCorruptedError: It is no file, or too large for one of ours.
+        StorageError: It cannot be read.
+    """
     try:
         # A pipe would make the reader wait for ever, if opening it did not already.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -57,7 +68,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
             f"{str(path)!r} must be a file of up to {MAX_FILE_BYTES:,} bytes, got "
             f"{stat.filemode(about.st_mode)} of {about.st_size:,}"
         )
-    return parse_object(data, repr(str(path)))
+    return data
 
 
 def read_fields(path: Path) -> Fields | None:

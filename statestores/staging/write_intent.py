@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ from statestores.changelog.file_log import wall_clock_ms
 from statestores.changelog.frame import Frame, FrameKind
 from statestores.changelog.rows import empty_batch
 from statestores.errors import InvalidArgumentError, StoreCorruptedError
-from statestores.files.durable_json import check_format, read_json, write_json
-from statestores.files.strict_json import Fields
+from statestores.files.durable_json import check_format, read_text, write_json
+from statestores.files.strict_json import Fields, parse_object
 from statestores.spi.offsets import Position
 from statestores.staging.commit_time import note_commit_time, noted_commit_time
 from statestores.staging.staged_rows import (
@@ -174,34 +175,51 @@ def read_intent(store_directory: Path) -> WriteIntent | None:
         StoreCorruptedError, UnsupportedFormatError, StorageError: It cannot be read.
     """
     file = staging_directory(store_directory) / INTENT_FILE
-    content = read_json(file)
-    if content is None:
+    data = read_text(file)
+    if data is None:
         return None
+    parse = _parsed_before if len(data) <= _REMEMBERED_BYTES else _parsed
+    intent = parse(data, str(file))
+    if intent.finished:
+        return intent
+    directory = write_directory(store_directory, intent.write_id)
+    return replace(intent, committed_at_ms=noted_commit_time(directory))
+
+
+def _parsed(data: bytes, file: str) -> WriteIntent:
+    """Return the intent that *data* are, what *file* has; its time lies elsewhere.
+
+    Raises:
+        StoreCorruptedError, UnsupportedFormatError: They are none.
+    """
+    content = parse_object(data, repr(file))
     if content.pop("crc32c", None) != _checksum(content):
         raise StoreCorruptedError(
-            f"{str(file)!r} does not have the checksum that it says: it is damaged or was edited"
+            f"{file!r} does not have the checksum that it says: it is damaged or was edited"
         )
-    fields = Fields(content, repr(str(file)))
+    fields = Fields(content, repr(file))
     check_format(fields, file, *sorted(_FORMATS))
     fields.only("format", "write_id", "overwrite", "finished", "partitions", "batches")
     if not _WRITE_ID.fullmatch(fields.text("write_id")):
         fields.refuse("write_id", "the id of a write")
     writes = fields.inside("partitions")
     batches = fields.inside("batches") if "batches" in content else None
-    write_id, is_finished = fields.text("write_id"), fields.flag("finished")
     return WriteIntent(
-        write_id=write_id,
+        write_id=fields.text("write_id"),
         overwrite=fields.flag("overwrite"),
-        finished=is_finished,
+        finished=fields.flag("finished"),
         partitions={
             number: _partition_write(number, writes.inside(name))
             for number, name in writes.numbered()
         },
         batches={} if batches is None else {stream: batches.integer(stream) for stream in batches},
-        committed_at_ms=None
-        if is_finished
-        else noted_commit_time(write_directory(store_directory, write_id)),
     )
+
+
+_REMEMBERED_BYTES = 1 << 16
+_parsed_before = lru_cache(maxsize=64)(_parsed)
+"""A write and each read look at the same intent several times, to see that it is the same: it is
+read each time, and parsed once."""
 
 
 def is_unfinished(store_directory: Path, write_id: str) -> bool:
