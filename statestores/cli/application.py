@@ -276,7 +276,7 @@ def _add(command: Command) -> None:
 def _do_without_pandas() -> None:
     """Save most of the time that the command takes: Arrow would import pandas, and need none."""
     if sys.modules.get("pyarrow"):  # the command has been imported, with all that it needs
-        import_module("statestores.cli.pandas_later").import_pandas_later()
+        import_module("statestores.arrow.pandas_later").import_pandas_later()
 
 
 _BY_NAME = {each.name: each for each in COMMANDS}
