@@ -44,7 +44,7 @@ def tables(directory: Path) -> list[Path]:
     return sorted((directory / "0_0" / "rocksdb" / "plain").glob("*.sst"))
 
 
-def make_anew(file: Path, content: bytes) -> None:
+def make_anew(file: Path, content: bytes | bytearray) -> None:
     """Give *file* another content: it is one of all tests."""
     file.unlink()
     file.write_bytes(content)
