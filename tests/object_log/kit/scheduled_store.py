@@ -88,10 +88,9 @@ class Memory:
 
     def execute(self, request: Request) -> Any:
         """Carry *request* out, and return the true answer."""
-        kind = type(request)
-        if kind is Read:  # four of five
-            found = self.objects.get(request[0])
-            tag = request[1]
+        if isinstance(request, Read):  # four of five
+            name, tag = request
+            found = self.objects.get(name)
             return found if tag is None or found is None or found.tag != tag else _UNCHANGED
         match request:
             case Create(name, data):
