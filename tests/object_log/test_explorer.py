@@ -35,9 +35,8 @@ def scopes(*, soak: int, long: int, whole: int, brief: int) -> pytest.MarkDecora
     """Have a test play *whole* schedules, or *long* of them in a long run, and *brief* ones.
 
     A *soak* plays whole ones alone. Brief ones notice common mistakes in less time, and those
-    that need a long way hardly (decision 192). There are enough of a log and of an
-    operator for each planted mistake that twice as many notice, which takes up to the brief one
-    642 of a log, and up to the whole one 2 and the brief one 25 of an operator.
+    that need a long way hardly (decision 192). The numbers suffice for each planted mistake that
+    twice as many notice: of a log, brief ones need 642 for it; of an operator, 25, or 2 whole ones.
     """
     whole = soak if _SOAK else long if _LONG else whole
     each = [pytest.param(WHOLE, whole, id="whole")]
