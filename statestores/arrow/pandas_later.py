@@ -1,9 +1,10 @@
 """Commands without pandas, which Arrow imports to find out whether it was given something of it.
 
 `pyarrow.array` and `pyarrow.scalar` ask that, and what makes numpy's arrays of Arrow's. The import
-takes 0.6 s of the processor, of 1.5 that most commands took. But nothing is of pandas where nobody
-has imported it: so our own modules, whose calls of Arrow these are, do not find it until somebody
-else has, such as a driver. Then pandas is found by all, and Arrow is told of its series and arrays.
+took a fifth to a quarter of the processor time of most commands. But nothing is of pandas where
+nobody has imported it: so our own modules, whose calls of Arrow these are, do not find it until
+somebody else has, such as a driver. Then pandas is found by all, and Arrow is told of its series
+and arrays.
 
 What looks at single objects inside of Arrow asks once and is not told: then ``pandas.NA`` and
 ``NaT`` are refused, with an error, where they would be nulls. So this is for the process of a

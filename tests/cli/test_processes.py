@@ -291,7 +291,7 @@ def test_text_beyond_ascii_survives_a_plain_environment(root: Path) -> None:
     """The C locale is no reason to fail.
 
     The same process tells whether the command has imported pandas: Arrow does to find out whether
-    it was given something of it, and most commands took 1.5 s of the processor instead of 0.9.
+    it was given something of it, a fifth to a quarter of what commands took.
     What is imported later all the same, such as by a driver, Arrow knows.
     """
     pytest.importorskip("pandas")
