@@ -198,7 +198,7 @@ def test_a_run_that_stops_ends_its_workers_and_what_they_share(tmp_path: Path) -
         with subprocess.Popen(
             command, cwd=tmp_path, env=environment | late, stdout=subprocess.PIPE, text=True
         ) as running:
-            while not (tmp_path / "log").exists() or len(_log(tmp_path)) < 4:  # each has begun a test
+            while not (tmp_path / "log").exists() or len(_log(tmp_path)) < 4:
                 assert running.poll() is None
                 time.sleep(0.02)
             time.sleep(0.1 if late else 0)
