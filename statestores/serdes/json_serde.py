@@ -33,9 +33,12 @@ class JsonSerde:
             # The first step of `is_plain`, written out: most values are flat, and a call for each
             # costs as much as its text.
             if type(value) is dict:
-                for child in value.values():
+                plain = True
+                for child in value.values():  # each of them, since it refuses as well
                     if type(child) not in LEAVES and not is_plain(child, depth=1):
-                        return write(value)
+                        plain = False
+                if not plain:
+                    return write(value)
             elif type(value) not in LEAVES and not is_plain(value):
                 return write(value)
             # A copy, without the newline: orjson leaves a text of 80 bytes in 4 KiB of memory, and
