@@ -157,7 +157,7 @@ def _gone(directory: Path, offset: int, listing: SegmentListing) -> Exception:
         return ChangelogCorruptedError(
             f"the segments of {str(directory)!r} are gone while they are read"
         )
-    first = listing.segments[0].first_offset
+    first = listing.bases[0]
     return OffsetOutOfRangeError(
         f"offset {offset} has been deleted: the changelog in {str(directory)!r} now begins at "
         f"{first}; restore from a snapshot for older ones"

@@ -9,8 +9,9 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from statestores.processing.record import Headers, RawRecord, Record, new_tuple
+from statestores.processing.record import Headers, RawRecord, Record
 from statestores.spi import TopicPartition
+from statestores.spi.records import new_tuple
 
 TIME_HEADER = "__statestores.time"
 """The header of a time that is no timestamp of Kafka's: int64, big-endian."""

@@ -24,9 +24,10 @@ from statestores.processing.columns.rows import RecordColumns
 from statestores.processing.columns.task_rows import TaskRows
 from statestores.processing.operators.operator import Operator, Receive, TaskServices
 from statestores.processing.operators.processors import TaskContext, declared_store
-from statestores.processing.record import Record, new_tuple
+from statestores.processing.record import Record
 from statestores.processing.serdes import header_bytes
 from statestores.spi import Serde, StoreSpecification
+from statestores.spi.records import new_tuple
 
 Batch: TypeAlias = pa.RecordBatch
 """What a step takes, and gives."""

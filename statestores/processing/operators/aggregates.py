@@ -6,8 +6,9 @@ from statestores.metrics.call_recording import is_recorded
 from statestores.processing.change import Change
 from statestores.processing.operators.fold import Fold
 from statestores.processing.operators.operator import Operator, TaskServices
-from statestores.processing.record import Record, new_tuple
+from statestores.processing.record import Record
 from statestores.processing.stores import key_serde, store_below, value_serde
+from statestores.spi.records import new_tuple
 
 
 class Aggregate(Operator):

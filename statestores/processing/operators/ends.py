@@ -6,8 +6,9 @@ from statestores.errors import InvalidTimeError
 from statestores.processing.change import Change
 from statestores.processing.fields import Selector, selector
 from statestores.processing.operators.operator import Operator, TaskServices
-from statestores.processing.record import RawRecord, Record, check_headers, new_tuple
+from statestores.processing.record import RawRecord, Record, check_headers
 from statestores.processing.topic import Topic
+from statestores.spi.records import new_tuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,8 @@ from typing import Any
 
 from statestores.errors import InvalidTypeError
 from statestores.processing.operators.operator import Operator, Receive, fan_out
-from statestores.processing.record import Record, new_tuple
+from statestores.processing.record import Record
+from statestores.spi.records import new_tuple
 
 OfRecord = Callable[[Record[Any, Any]], Any]
 

@@ -7,8 +7,9 @@ from statestores.processing.change import Change
 from statestores.processing.functions import ONE_RECORD, check_function
 from statestores.processing.operators.ends import Sink
 from statestores.processing.operators.operator import Operator, Receive, TaskServices
-from statestores.processing.record import Record, new_tuple
+from statestores.processing.record import Record
 from statestores.spi import TimestampedValue
+from statestores.spi.records import new_tuple
 
 Lookup: TypeAlias = Callable[..., TimestampedValue[Any] | None]
 """From a key to the row that a table has for it now; from a key and a time, if the table is

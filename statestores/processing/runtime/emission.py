@@ -4,9 +4,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from statestores.processing.record import RawRecord, Record, RecordFields, new_tuple
+from statestores.processing.record import RawRecord, Record, RecordFields
 from statestores.processing.runtime.task_log import TakesRows, TakesTuples, TaskLog
 from statestores.processing.runtime.task_metrics import TaskCounts
+from statestores.spi.records import new_tuple
 
 if TYPE_CHECKING:
     import pyarrow as pa

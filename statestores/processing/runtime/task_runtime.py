@@ -16,7 +16,7 @@ from statestores.errors import InvalidArgumentError
 from statestores.failpoints import reach
 from statestores.processing.error_policy import ErrorPolicy
 from statestores.processing.operators.ends import Source
-from statestores.processing.record import Headers, RawRecord, Record, new_tuple
+from statestores.processing.record import Headers, RawRecord, Record
 from statestores.processing.runtime.column_ways import LEAST_COLUMN_ROWS, LEAST_RUN_ROWS, ColumnWays
 from statestores.processing.runtime.operator_side import NO_RECORD, OperatorSide
 from statestores.processing.runtime.task_log import TaskLog
@@ -26,6 +26,7 @@ from statestores.processing.runtime.update_cache import cache_of
 from statestores.processing.runtime.wiring import wired
 from statestores.processing.topology import SubTopology
 from statestores.spi import TopicPartition
+from statestores.spi.records import new_tuple
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,10 +16,10 @@ from statestores.processing.operators.last_updates import children_of, only_last
 from statestores.processing.operators.operator import Operator, Receive
 from statestores.processing.operators.tables import TableSource
 from statestores.processing.operators.windowed import WindowedOperator
-from statestores.processing.record import new_tuple
 from statestores.processing.stores import key_serde
 from statestores.processing.topology import SubTopology
 from statestores.serdes.windowed_serde import WindowedSerde
+from statestores.spi.records import new_tuple
 
 ENTRY_BYTES = 320
 """What an update takes in addition to its key and value: four objects, and a dictionary's place."""

@@ -23,7 +23,6 @@ from statestores.semantics.retained.reads import (
     CommittedRetained,
     RetainedReads,
     UncommittedRetained,
-    new_record,
 )
 from statestores.semantics.retained.rows import (
     RetainedRows,
@@ -38,7 +37,7 @@ from statestores.semantics.rows.layout import DATA
 from statestores.semantics.rows.row_cache import DEFAULT_READ_CACHE_BYTES
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
-from statestores.spi.records import Changes, SessionRecord
+from statestores.spi.records import Changes, SessionRecord, new_tuple
 from statestores.spi.session_specification import Session
 from statestores.spi.stores.session import ReadOnlySessionStore, SessionStore
 from statestores.spi.stores.store import Isolation, Values
@@ -138,7 +137,7 @@ class SessionReads(RetainedReads, ReadOnlySessionStore[bytes, bytes]):
         owner, key_of, new, times_of_row = (
             self._owner,
             self._rows.key_of,
-            new_record,
+            new_tuple,
             unpack_times_from,
         )
         latest_ms = MAX_TIME_MS if latest_start_ms is None else latest_start_ms
@@ -330,7 +329,7 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
             if not self._open:
                 self.check_open()
             if end_ms >= low_ms and start_ms <= latest_ms:
-                yield new_record(SessionRecord, (key, start_ms, end_ms, value))
+                yield new_tuple(SessionRecord, (key, start_ms, end_ms, value))
         if not self._open:
             self.check_open()
 

@@ -18,13 +18,12 @@ from statestores.semantics.every_kind.arguments import (
 from statestores.semantics.every_kind.engine_store import FEW_ROWS
 from statestores.semantics.retained.named_starts import NOT_KEPT
 from statestores.semantics.retained.owner_reads import ABSENT
-from statestores.semantics.retained.reads import new_record
 from statestores.semantics.retained.rows import SUFFIX_BYTES, unnumbered_key, unpack_time_from
 from statestores.semantics.retained.rows_by_start import RowsByStart
 from statestores.semantics.retained.store import EngineRetainedStore
 from statestores.semantics.retained.window_reads import WindowReads
 from statestores.semantics.rows.layout import DATA
-from statestores.spi.records import WindowRecord
+from statestores.spi.records import WindowRecord, new_tuple
 
 _MOST_STARTS = 64
 """With more starts in a range, or pending, the engine finds those that a key has faster."""
@@ -159,7 +158,7 @@ class OwnerWindowReads(EngineRetainedStore, WindowReads):
         self, key: bytes, found: Iterable[tuple[int, bytes]]
     ) -> Generator[WindowRecord[bytes, bytes], None, None]:
         """Yield the windows of *key* with the starts and values *found*, while it is open."""
-        size_ms, new = self._window_size_ms, new_record
+        size_ms, new = self._window_size_ms, new_tuple
         record = cast("type[WindowRecord[bytes, bytes]]", WindowRecord)
         for start_ms, value in found:
             if not self._open:

@@ -18,11 +18,10 @@ from statestores.semantics.retained.reads import (
     RetainedReads,
     Uncommitted,
     UncommittedRetained,
-    new_record,
 )
 from statestores.semantics.retained.rows import RetainedRows, Row, unnumbered_key, unpack_time_from
 from statestores.spi.engine import Engine
-from statestores.spi.records import WindowRecord
+from statestores.spi.records import WindowRecord, new_tuple
 from statestores.spi.stores.store import Values
 from statestores.spi.stores.window import ReadOnlyWindowStore
 from statestores.spi.values import as_list, one_for_each
@@ -108,7 +107,7 @@ class WindowReads(RetainedReads, ReadOnlyWindowStore[bytes, bytes]):
         """Yield *rows*, which are of *key* if it is given, as long as the store is open."""
         owner, of, size_ms = self._owner, self._rows, self._window_size_ms
         key_of, time_at, time_of = of.key_of, -of.time_from_end, unpack_time_from
-        new, at_most = new_record, MAX_TIME_MS
+        new, at_most = new_tuple, MAX_TIME_MS
         record = cast("type[WindowRecord[bytes, bytes]]", WindowRecord)
         for data_key, value in rows:
             if not owner._open:  # noqa: SLF001  # `is_open` is a call, for each row

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from itertools import repeat
 from operator import add
 from struct import Struct, error
-from typing import Any
 
-from statestores.spi.records import TimestampedValue
+from statestores.spi.records import TimestampedValue, new_tuple
 
 HEADER_BYTES = 8
 """The length of the timestamp in front of each value."""
@@ -56,9 +55,6 @@ def timestamps_of(rows: list[bytes]) -> list[int | None]:
     return timestamps
 
 
-_new_tuple: Any = tuple.__new__
-
-
 _NO_ROW = pack_timestamp(NO_TIMESTAMP)
 
 
@@ -75,8 +71,8 @@ def stamped_values(rows: list[bytes | None]) -> list[TimestampedValue[bytes] | N
     values, timestamps = stamped_columns(rows)
     parts = zip(values, timestamps, strict=True)
     if None in values:
-        return [None if each[0] is None else _new_tuple(TimestampedValue, each) for each in parts]
-    return list(map(_new_tuple, repeat(TimestampedValue), parts))
+        return [None if each[0] is None else new_tuple(TimestampedValue, each) for each in parts]
+    return list(map(new_tuple, repeat(TimestampedValue), parts))
 
 
 def stamped_value(row: bytes) -> TimestampedValue[bytes]:
@@ -99,6 +95,6 @@ def living_pairs(
     for key, row in rows:
         timestamp: int = unpack_timestamp(row)[0]
         if timestamp < 0:
-            yield key[1:], _new_tuple(TimestampedValue, (row[HEADER_BYTES:], None))
+            yield key[1:], new_tuple(TimestampedValue, (row[HEADER_BYTES:], None))
         elif timestamp > horizon_ms:
-            yield key[1:], _new_tuple(TimestampedValue, (row[HEADER_BYTES:], timestamp))
+            yield key[1:], new_tuple(TimestampedValue, (row[HEADER_BYTES:], timestamp))

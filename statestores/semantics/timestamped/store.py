@@ -48,7 +48,7 @@ from statestores.semantics.timestamped.rows import (
 from statestores.semantics.timestamped.swept_commits import SweptCommits
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine
-from statestores.spi.records import Changes, TimestampedValue
+from statestores.spi.records import Changes, TimestampedValue, new_tuple
 from statestores.spi.specification import TimestampedKeyValue, TtlClock
 from statestores.spi.stores.store import CommittedContent, Isolation, Values
 from statestores.spi.stores.timestamped_key_value import (
@@ -56,9 +56,6 @@ from statestores.spi.stores.timestamped_key_value import (
     TimestampedKeyValueStore,
 )
 from statestores.spi.values import as_list
-
-new_tuple: Any = tuple.__new__
-"""Makes a named tuple in a third of the time that its class takes."""
 
 
 class EngineTimestampedKeyValueStore(

@@ -18,9 +18,9 @@ from statestores.semantics.rows.layout import DATA
 from statestores.semantics.rows.progress import read_progress
 from statestores.semantics.versioned.reads import VersionedReads
 from statestores.semantics.versioned.rows import Waiting, read_latest, versions_of
-from statestores.semantics.versioned.view import VersionedView, new_tuple
+from statestores.semantics.versioned.view import VersionedView
 from statestores.spi.engine import Engine, EngineSnapshot
-from statestores.spi.records import VersionedRecord
+from statestores.spi.records import VersionedRecord, new_tuple
 from statestores.spi.stores.store import Values
 
 Uncommitted = Callable[[], tuple[dict[bytes, Waiting], int]]

@@ -50,13 +50,12 @@ from statestores.semantics.versioned.vacuum import Vacuum
 from statestores.semantics.versioned.vacuumed_commits import VacuumedCommits
 from statestores.semantics.versioned.view import (
     VersionedView,
-    new_tuple,
     stored_start_after,
     stored_superseded,
 )
 from statestores.spi.durability import Durability
 from statestores.spi.engine import Engine, EngineSnapshot
-from statestores.spi.records import Changes, PutResult, VersionedRecord
+from statestores.spi.records import Changes, PutResult, VersionedRecord, new_tuple
 from statestores.spi.specification import Versioned
 from statestores.spi.stores.store import CommittedContent, Isolation, Values
 from statestores.spi.stores.versioned import ReadOnlyVersionedStore, VersionedStore

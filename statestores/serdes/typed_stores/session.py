@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from statestores.serdes.typed_stores.delegation import DelegatingStateStore
 from statestores.serdes.typed_stores.encoded_values import decode_values, encode_values
-from statestores.serdes.typed_stores.reads import TypedTimedReads, new_tuple
-from statestores.spi.records import SessionRecord
+from statestores.serdes.typed_stores.reads import TypedTimedReads
+from statestores.spi.records import SessionRecord, new_tuple
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.session import ReadOnlySessionStore, SessionStore
 from statestores.spi.stores.store import Isolation, Values

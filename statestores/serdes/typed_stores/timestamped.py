@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from statestores.serdes.typed_stores.delegation import DelegatingStateStore
 from statestores.serdes.typed_stores.encoded_values import decode_values, encode_values
 from statestores.serdes.typed_stores.number_columns import number_columns, whole_numbers
-from statestores.serdes.typed_stores.reads import TypedTimedReads, new_tuple
-from statestores.spi.records import TimestampedValue
+from statestores.serdes.typed_stores.reads import TypedTimedReads
+from statestores.spi.records import TimestampedValue, new_tuple
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.merging import Merge
 from statestores.spi.stores.store import Isolation, Values

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from statestores.serdes.typed_stores.delegation import DelegatingStateStore
 from statestores.serdes.typed_stores.encoded_values import encode_values
-from statestores.serdes.typed_stores.reads import TypedTimedReads, new_tuple
-from statestores.spi.records import PutResult, VersionedRecord
+from statestores.serdes.typed_stores.reads import TypedTimedReads
+from statestores.spi.records import PutResult, VersionedRecord, new_tuple
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import Isolation, Values
 from statestores.spi.stores.versioned import ReadOnlyVersionedStore, VersionedStore

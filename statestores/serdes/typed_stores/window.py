@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from statestores.serdes.typed_stores.delegation import DelegatingStateStore
 from statestores.serdes.typed_stores.encoded_values import decode_values, encode_values
-from statestores.serdes.typed_stores.reads import TypedTimedReads, new_tuple
-from statestores.spi.records import WindowRecord
+from statestores.serdes.typed_stores.reads import TypedTimedReads
+from statestores.spi.records import WindowRecord, new_tuple
 from statestores.spi.specification import StoreSpecification
 from statestores.spi.stores.store import Isolation, Values
 from statestores.spi.stores.window import ReadOnlyWindowStore, WindowStore
