@@ -130,6 +130,12 @@ _DELETIONS: Final = (1_000, 200, 0.3)
 (first), or that share of deletions (third) in all of it."""
 
 
+_FILTER_OF_RECENT_WRITES: Final = 0.02
+"""Which part of the write buffer is a filter of the keys in it, so that a get of a row in a file
+does not search the table of recent writes: 24 bits a row of 100 bytes, 8 a row of 10
+(docs/decisions/0218-recent-writes-have-a-filter.md)."""
+
+
 def driver_options(options: RocksDBOptions) -> Options:
     """Return *options*, and what is not up to the user, as the driver takes them."""
     table = BlockBasedOptions()
@@ -148,6 +154,8 @@ def driver_options(options: RocksDBOptions) -> Options:
         table.disable_cache()
     if options.bloom_bits_per_key:
         table.set_bloom_filter(options.bloom_bits_per_key, block_based=False)
+        tuned.set_memtable_whole_key_filtering(whole_key_filter=True)
+        tuned.set_memtable_prefix_bloom_ratio(_FILTER_OF_RECENT_WRITES)
 
     tuned.create_if_missing(create_if_missing=True)
     tuned.set_block_based_table_factory(table)

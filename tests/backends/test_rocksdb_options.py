@@ -94,6 +94,24 @@ def test_what_carries_a_promise_is_no_option(tmp_path: Path) -> None:
     assert _stored(tmp_path, "recycle_log_file_num") == {"0"}
 
 
+@pytest.mark.parametrize(
+    ("bits", "ratio", "has_filter"), [(10, "0.020000", "true"), (0, "0.000000", "false")]
+)
+def test_recent_writes_have_a_filter_as_files_have(
+    tmp_path: Path, bits: int, ratio: str, has_filter: str
+) -> None:
+    """A get of a row in a file searched the recent writes first, which took a third of it."""
+    with RocksDBEngine.open(tmp_path, {"bloom_bits_per_key": bits}) as engine:
+        engine.apply({b"kept": b"1", b"removed": b"2"}, Durability.PROCESS_CRASH)
+        engine.apply({b"removed": None}, Durability.PROCESS_CRASH)
+
+        found = [engine.get(key) for key in (b"kept", b"removed", b"never")]
+
+    assert found == [b"1", None, None]
+    assert _stored(tmp_path, "memtable_prefix_bloom_size_ratio") == {ratio}
+    assert _stored(tmp_path, "memtable_whole_key_filtering") == {has_filter}
+
+
 @pytest.mark.parametrize("compression", list(Compression), ids=lambda each: each.value)
 def test_data_of_any_compression_is_read_under_another(
     tmp_path: Path, compression: Compression
