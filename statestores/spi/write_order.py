@@ -1,19 +1,19 @@
 """The order in which engines of sorted rows take a large batch best: that of the keys.
 
 A table of recent writes finds the place of each key from that of the one before, if it comes after
-it. From a few thousand keys on that is worth the sorting; of keys that come in order nothing is
+it. From some hundred keys on that is worth the sorting; of keys that come in order nothing is
 gained. The result of a batch does not depend on its order: each key is in it once.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from statestores.spi.engine import WriteBatch
 
-ORDERED_FROM = 2_000
-"""Fewer keys lie too far apart in the table. Measured with RocksDB, beside tables of 60,000 and of
-millions of rows: 1,000 random keys took 0.9 to 1.15 of their time, 3,300 took 0.74 to 0.8, 10,000
-took 0.53 to 0.62."""
+ORDERED_FROM = 500
+"""Fewer keys lie too far apart in the table
+(docs/decisions/0221-a-commit-of-some-hundred-rows-is-sorted.md)."""
 
 _LOOKED_AT = 16
 
@@ -27,6 +27,16 @@ class InWriteOrder(Mapping[bytes, bytes | None]):
     __slots__ = ()
 
 
+class SortsItself(Mapping[bytes, bytes | None]):
+    """A batch that puts its keys in order with less than a dictionary of all of them."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def columns_by_key(self) -> tuple[list[bytes], Iterable[bytes | None]]:
+        """Return keys, in their order but for a few, and what the batch has for each."""
+
+
 def in_write_order(batch: WriteBatch) -> Iterable[tuple[bytes, bytes | None]]:
     """Return the changes of *batch*: by their keys if it is large, as they come if they are few."""
     return zip(*columns_in_write_order(batch), strict=True)
@@ -38,8 +48,10 @@ def columns_in_write_order(
     """Return the keys and the values of `in_write_order`, each by itself."""
     if len(batch) < ORDERED_FROM or isinstance(batch, InWriteOrder):
         return batch, batch.values()
+    if isinstance(batch, SortsItself):
+        return batch.columns_by_key()
     keys = list(batch)  # once: a batch may make each of them anew
-    if _seems_in_order(keys):
+    if seem_in_order(keys):
         return keys, batch.values()
     # A batch that is a view finds each key by a step of Python, and a dictionary without one.
     rows = batch if type(batch) is dict else dict(zip(keys, batch.values(), strict=True))
@@ -47,8 +59,8 @@ def columns_in_write_order(
     return keys, map(rows.__getitem__, keys)
 
 
-def _seems_in_order(keys: list[bytes]) -> bool:
-    """Return whether a few keys, here and there, come before those that follow them.
+def seem_in_order(keys: list[bytes]) -> bool:
+    """Return whether a few of many *keys*, here and there, come before those that follow them.
 
     Both the next one and the next that is looked at: where each second key is new, as of sessions
     that are extended, every other key comes before its neighbour in any order. Not the end: there

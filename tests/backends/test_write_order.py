@@ -1,13 +1,16 @@
 """A large batch is written in the order of its keys, and says the same in any order."""
 
 import random
-from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
 from pathlib import Path
 from typing import Never
 
 import pytest
 
 from statestores.registry import load_backend
+from statestores.semantics.retained.column_rows import ColumnRows
+from statestores.semantics.rows.layout import DATA
+from statestores.semantics.rows.namespaced_rows import NamespacedRows
 from statestores.spi import Durability
 from statestores.spi.write_order import ORDERED_FROM, InWriteOrder, in_write_order
 
@@ -57,6 +60,54 @@ def test_a_few_rows_behind_sorted_ones_do_not_undo_their_order() -> None:
         batch = dict(sorted(_batch(count).items())) | {b"": b"progress", b" offset": b"1"}
 
         assert list(in_write_order(batch)) == list(batch.items())
+
+
+def _namespaced(rows: dict[bytes, bytes | None]) -> NamespacedRows:
+    return NamespacedRows(rows)
+
+
+def _columns(rows: dict[bytes, bytes | None]) -> ColumnRows:
+    return ColumnRows([DATA + key for key in rows], list(rows.values()))
+
+
+_SORT_THEMSELVES = pytest.mark.parametrize("batch_of", [_namespaced, _columns])
+
+
+@_SORT_THEMSELVES
+def test_a_batch_that_sorts_itself_says_what_it_did(
+    batch_of: Callable[[dict[bytes, bytes | None]], NamespacedRows | ColumnRows],
+) -> None:
+    """Those of key-value stores and of windows, in any order; rows of other namespaces are last.
+
+    Each was a dictionary first, which took as much as the sorting.
+    """
+    rows = _batch(ORDERED_FROM)
+    ordered = dict(sorted(rows.items()))
+    last = (b"\x01 a row about the commit", b"1")
+    for batch in (batch_of(rows), batch_of(ordered)):
+        batch[last[0]] = last[1]
+
+        assert list(in_write_order(batch)) == [
+            *((DATA + key, row) for key, row in ordered.items()),
+            last,
+        ]
+
+
+@_SORT_THEMSELVES
+@pytest.mark.parametrize("backend", ["rocksdb", "leveldb"])
+def test_a_batch_that_sorts_itself_is_applied_with_its_deletions(
+    batch_of: Callable[[dict[bytes, bytes | None]], NamespacedRows | ColumnRows],
+    backend: str,
+    tmp_path: Path,
+) -> None:
+    """RocksDB begins such a batch anew at its first deletion: keys have to come a second time."""
+    rows = _batch(2 * ORDERED_FROM)
+    engine = load_backend(backend).open(tmp_path / "engine", {})
+    engine.apply({DATA + key: b"before" for key in rows}, Durability.PROCESS_CRASH)
+    engine.apply(batch_of(rows), Durability.PROCESS_CRASH)
+
+    assert engine.get_many([DATA + key for key in rows]) == list(rows.values())
+    engine.close()
 
 
 class _AskedForAll(Mapping[bytes, bytes | None]):

@@ -19,6 +19,16 @@ def batches_of(columns: Sequence[list[Any]]) -> list[list[list[Any]]]:
     ]
 
 
+def by_key(pending: dict[bytes, Any]) -> tuple[list[bytes], Iterable[Any]]:
+    """Return what is *pending* as columns in the order of the keys: the driver takes them faster.
+
+    For a thousand rows that gains twice what the sorting takes
+    (docs/decisions/0221-a-commit-of-some-hundred-rows-is-sorted.md).
+    """
+    keys = sorted(pending)
+    return keys, map(pending.__getitem__, keys)
+
+
 def beginner(backend: str, store: Any) -> Begin:
     """Return what begins batches of the driver that *store* is on."""
     database = store._engine._database  # noqa: SLF001  # the driver's

@@ -2,10 +2,10 @@
 
 What was put is found by its key until it is committed, since a read between the two finds it, and
 the last value of a key counts: so rows wait in a dictionary. Then their keys are made, as each kind
-has them, and they are given to the driver's batch, and written. Rows of windows and sessions are
-named in one more row for each commit, and what was named is remembered, so that it is not named
-again. A key that lies before a time is escaped. Nothing is checked or counted, and the rows that a
-commit has about itself are left out.
+has them, and they are given to the driver's batch in their order, and written. Rows of windows and
+sessions are named in one more row for each commit, and what was named is remembered, so that it is
+not named again. A key that lies before a time is escaped. Nothing is checked or counted, and the
+rows that a commit has about itself are left out.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ from statestores.semantics.retained.rows import (
 from statestores.semantics.rows.layout import DATA
 from statestores_benchmarks.cases import Outcome, Timed
 from statestores_benchmarks.drivers import OPENED, content
-from statestores_benchmarks.floors.batches import Begin, batches_of, beginner, escaped
+from statestores_benchmarks.floors.batches import Begin, batches_of, beginner, by_key, escaped
 
 Batch = list[list[Any]]
 
@@ -54,9 +54,9 @@ def put_rows(backend: str, kind: str, columns: Sequence[list[Any]], path: Path) 
 def _key_values(begin: Begin) -> Commit:
     def commit(batch: Batch) -> None:
         keys, values = batch
-        pending = dict(zip(keys, values, strict=True))
+        names, rows = by_key(dict(zip(keys, values, strict=True)))
         put, write = begin()
-        deque(map(put, map(DATA.__add__, pending), pending.values()), maxlen=0)
+        deque(map(put, map(DATA.__add__, names), rows), maxlen=0)
         write()
 
     return commit
@@ -68,7 +68,7 @@ def _timestamped(begin: Begin) -> Commit:
         rows = map(add, map(_pack_stamp, times), values)
         pending = dict(zip(map(DATA.__add__, keys), rows, strict=True))
         put, write = begin()
-        deque(map(put, pending, pending.values()), maxlen=0)
+        deque(map(put, *by_key(pending)), maxlen=0)
         write()
 
     return commit
@@ -84,13 +84,14 @@ def _windows(begin: Begin) -> Commit:
         start_ms = starts[0]
         pending = dict(zip(keys, values, strict=True))
         suffix = start_ms.to_bytes(SUFFIX_BYTES)
-        names = [DATA + key + suffix for key in escaped(pending)]
+        ordered, rows = by_key(pending)
+        names = [DATA + key + suffix for key in escaped(ordered)]
         put, write = begin()
-        deque(map(put, names, pending.values()), maxlen=0)
+        deque(map(put, names, rows), maxlen=0)
         theirs = known.setdefault(start_ms, pending)
         if theirs is not pending:
             if not theirs.keys().isdisjoint(pending):
-                pairs = zip(names, pending, strict=True)
+                pairs = zip(names, ordered, strict=True)
                 names = [name for name, key in pairs if key not in theirs]
             theirs.update(pending)
         if names:
@@ -110,7 +111,7 @@ def _sessions(begin: Begin) -> Commit:
         names = list(map(b"".join, zip(repeat(DATA), escaped(keys), suffixes)))
         pending = dict(zip(names, values, strict=True))
         put, write = begin()
-        deque(map(put, pending, pending.values()), maxlen=0)
+        deque(map(put, *by_key(pending)), maxlen=0)
         if not known.isdisjoint(names):
             names = [name for name in names if name not in known]
         if names:

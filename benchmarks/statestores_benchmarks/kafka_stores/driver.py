@@ -8,7 +8,7 @@ tuple of the contract.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from struct import Struct
@@ -22,7 +22,7 @@ from statestores.semantics.rows.escaped_keys import escape
 from statestores.semantics.rows.layout import DATA, HISTORY
 from statestores.spi.records import Changes, TimestampedValue, VersionedRecord
 from statestores_benchmarks.cases import Outcome, Timed
-from statestores_benchmarks.floors.batches import beginner
+from statestores_benchmarks.floors.batches import beginner, by_key
 from statestores_benchmarks.floors.versions import Versions, commit_versions
 from statestores_benchmarks.kafka_stores.ours import (
     DAY_MS,
@@ -125,7 +125,8 @@ def putting(
 ) -> Way:
     """Return the way that writes the same rows by the driver's own batches.
 
-    They are in a dictionary first, by a line for each, since one commit may bring a row twice.
+    They are in a dictionary first, by a line for each, since one commit may bring a row twice, and
+    come in the order of their keys.
     Those of windows have their time in the key, and are named in one more row for each commit; if
     each row *is_stamped*, the time is in front of its value.
     """
@@ -143,13 +144,13 @@ def putting(
                         pending[key] = value  # noqa: PERF403  # one line each, as puts come
                     suffix = at[0].to_bytes(SUFFIX_BYTES) if is_named else b""
                     header = at[0].to_bytes(_STAMP_BYTES) if is_stamped else b""
+                    ordered, stored = by_key(pending)
                     if is_named:
                         names = [
-                            DATA + key.replace(b"\x00", b"\x00\xff") + suffix for key in pending
+                            DATA + key.replace(b"\x00", b"\x00\xff") + suffix for key in ordered
                         ]
                     else:
-                        names = [DATA + key for key in pending]
-                    stored: Iterable[bytes] = pending.values()
+                        names = [DATA + key for key in ordered]
                     if is_stamped:
                         stored = [header + value for value in stored]
                     batch = WriteBatch(raw_mode=True)

@@ -6,11 +6,12 @@ from typing import TypeVar, cast
 
 from statestores.semantics.rows.commit_batch import RowBatch
 from statestores.semantics.rows.layout import DATA, HISTORY, after_prefix
+from statestores.spi.write_order import SortsItself, seem_in_order
 
 T = TypeVar("T")
 
 
-class NamespacedRows(RowBatch):
+class NamespacedRows(RowBatch, SortsItself):
     r"""Pending rows as an engine has them, and rows of other namespaces: the batch of a commit.
 
     It is a view, and costs a batch half of what a dictionary does: engines only iterate over it.
@@ -66,6 +67,13 @@ class NamespacedRows(RowBatch):
 
     def rows(self) -> Iterator[bytes | None]:
         return chain(self._pending.values(), self._others.values())
+
+    def columns_by_key(self) -> tuple[list[bytes], Iterable[bytes | None]]:
+        keys, rows = list(self._pending), cast("Iterable[bytes | None]", self._pending.values())
+        if not seem_in_order(keys):
+            keys.sort()  # as the rows: the same byte is in front of each
+            rows = map(self._pending.__getitem__, keys)
+        return [*map(DATA.__add__, keys), *self._others], chain(rows, self._others.values())
 
 
 def key_bounds(first: bytes | None, last: bytes | None) -> tuple[bytes, bytes]:
