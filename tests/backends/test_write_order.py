@@ -1,14 +1,15 @@
 """A large batch is written in the order of its keys, and says the same in any order."""
 
 import random
-from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from pathlib import Path
 from typing import Never
 
 import pytest
 
 from statestores.registry import load_backend
-from statestores.semantics.retained.column_rows import ColumnRows
+from statestores.semantics.retained.rows import RetainedRows
+from statestores.semantics.retained.rows_by_start import columns_of
 from statestores.semantics.rows.layout import DATA
 from statestores.semantics.rows.namespaced_rows import NamespacedRows
 from statestores.spi import Durability
@@ -62,29 +63,16 @@ def test_a_few_rows_behind_sorted_ones_do_not_undo_their_order() -> None:
         assert list(in_write_order(batch)) == list(batch.items())
 
 
-def _namespaced(rows: dict[bytes, bytes | None]) -> NamespacedRows:
-    return NamespacedRows(rows)
+def test_a_batch_that_sorts_itself_says_what_it_did() -> None:
+    """That of a key-value store, in any order; rows of other namespaces are last.
 
-
-def _columns(rows: dict[bytes, bytes | None]) -> ColumnRows:
-    return ColumnRows([DATA + key for key in rows], list(rows.values()))
-
-
-_SORT_THEMSELVES = pytest.mark.parametrize("batch_of", [_namespaced, _columns])
-
-
-@_SORT_THEMSELVES
-def test_a_batch_that_sorts_itself_says_what_it_did(
-    batch_of: Callable[[dict[bytes, bytes | None]], NamespacedRows | ColumnRows],
-) -> None:
-    """Those of key-value stores and of windows, in any order; rows of other namespaces are last.
-
-    Each was a dictionary first, which took as much as the sorting.
+    It was a dictionary first, which took as much as the sorting.
     """
     rows = _batch(ORDERED_FROM)
     ordered = dict(sorted(rows.items()))
     last = (b"\x01 a row about the commit", b"1")
-    for batch in (batch_of(rows), batch_of(ordered)):
+    for pending in (rows, ordered):
+        batch = NamespacedRows(pending)
         batch[last[0]] = last[1]
 
         assert list(in_write_order(batch)) == [
@@ -93,21 +81,39 @@ def test_a_batch_that_sorts_itself_says_what_it_did(
         ]
 
 
-@_SORT_THEMSELVES
 @pytest.mark.parametrize("backend", ["rocksdb", "leveldb"])
 def test_a_batch_that_sorts_itself_is_applied_with_its_deletions(
-    batch_of: Callable[[dict[bytes, bytes | None]], NamespacedRows | ColumnRows],
-    backend: str,
-    tmp_path: Path,
+    backend: str, tmp_path: Path
 ) -> None:
     """RocksDB begins such a batch anew at its first deletion: keys have to come a second time."""
     rows = _batch(2 * ORDERED_FROM)
     engine = load_backend(backend).open(tmp_path / "engine", {})
     engine.apply({DATA + key: b"before" for key in rows}, Durability.PROCESS_CRASH)
-    engine.apply(batch_of(rows), Durability.PROCESS_CRASH)
+    engine.apply(NamespacedRows(rows), Durability.PROCESS_CRASH)
 
     assert engine.get_many([DATA + key for key in rows]) == list(rows.values())
     engine.close()
+
+
+def test_windows_of_a_start_come_by_their_keys_if_they_are_many() -> None:
+    """With their values, which are pending in another order, and so for each of two starts.
+
+    What remembers their names goes on by the order in which they were put.
+    """
+    keys = [b"%08d" % number for number in DICE.sample(range(10_000), ORDERED_FROM)]
+    few: dict[bytes, bytes | None] = dict.fromkeys(keys[:-1], b"few")
+    many: dict[bytes, bytes | None] = {key: key[::-1] for key in keys}
+    of = RetainedRows(has_number=False)
+    columns, data_keys, values = columns_of(of, {1_000: few, 2_000: many})
+
+    assert data_keys == [
+        *(of.data_key(key, 1_000) for key in few),
+        *sorted(of.data_key(key, 2_000) for key in many),
+    ]
+    assert values == [*few.values(), *(key[::-1] for key in sorted(keys))]
+    assert [each.rows for each in columns] == [few, many]
+    assert [list(each.rows) for each in columns] == [list(few), keys]
+    assert [each.values for each in columns] == [values[: len(few)], values[len(few) :]]
 
 
 class _AskedForAll(Mapping[bytes, bytes | None]):

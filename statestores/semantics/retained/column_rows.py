@@ -1,14 +1,13 @@
 """Rows of a commit that come as columns: they need no dictionary to reach an engine."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from statestores.semantics.rows.commit_batch import ColumnBatch
-from statestores.spi.write_order import SortsItself, seem_in_order
 
 
-class ColumnRows(ColumnBatch, SortsItself):
+class ColumnRows(ColumnBatch):
     r"""A column of keys and one of rows, and rows of other namespaces: the batch of a commit.
 
     >>> batch = ColumnRows([b"\x02key"], [b"value"])
@@ -40,12 +39,6 @@ class ColumnRows(ColumnBatch, SortsItself):
 
     def rows(self) -> Iterator[bytes | None]:
         return chain(self._rows, self._others.values())
-
-    def columns_by_key(self) -> tuple[list[bytes], Iterable[bytes | None]]:
-        keys, rows = self._keys, cast("Iterable[bytes | None]", self._rows)
-        if not seem_in_order(keys):
-            rows = map(dict(zip(keys, rows, strict=True)).__getitem__, keys := sorted(keys))
-        return [*keys, *self._others], chain(rows, self._others.values())
 
 
 RetainedBatch: TypeAlias = dict[bytes, bytes | None] | ColumnRows

@@ -234,7 +234,7 @@ class NamedSpans:
         A row takes *row_bytes*, and the new ones have to be named in groups, or else `unstage` is
         next. Requires: their span `is_by_start`.
         """
-        start_ms, rows, data_keys, joined = changed
+        start_ms, rows, _, data_keys, joined = changed
         span = start_ms // self.span_ms
         is_kept = span >= self._kept_from and self._most_value_bytes > 0
         known, count = self.starts.take(start_ms, rows, is_kept=is_kept)

@@ -114,7 +114,7 @@ class Naming:
                 )
             else:
                 keys = [key for each in parts for key in each.data_keys]
-                values = [value for each in parts for value in each.rows.values()]
+                values = [value for each in parts for value in each.values]
                 starts = [each.start_ms for each in parts]
                 found, first_group, low = self._index_of(
                     {span: keys}, {}, values, (min(starts), max(starts)), first_group
@@ -139,7 +139,7 @@ class Naming:
         self._named += len(fresh)
         index = {}
         lowest = NEVER
-        start_ms, _, data_keys, joined = parts[0]
+        start_ms, _, _, data_keys, joined = parts[0]
         if fresh is data_keys and joined is not None and is_one_group(fresh, joined):
             lowest = pack_time(start_ms)
             index[group_key(lowest, next_group)] = pack_joined(len(fresh[0]), joined)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from statestores.semantics.retained.rows import RetainedRows, unpack_time_from
 from statestores.spi.records import Changes
+from statestores.spi.write_order import ORDERED_FROM, seem_in_order
 
 Row = bytes | None
 
@@ -29,8 +30,11 @@ class StartRows(NamedTuple):
     rows: dict[bytes, Row]
     """Values by key; at least one."""
 
+    values: list[Row]
+    """The same values, by their keys if they are many."""
+
     data_keys: list[bytes]
-    """The keys of the rows, in the same order."""
+    """The keys of the rows, in the order of `values`."""
 
     joined: bytes | None
     """All of these as one, if they are at hand like that: then they have the same length."""
@@ -55,14 +59,20 @@ def columns_of(
     of: RetainedRows, starts: RowsByStart
 ) -> tuple[list[StartRows], list[bytes], list[Row]]:
     """Return the rows of *starts*, of which there is one at least: by start, and as two columns."""
-    columns = [
-        StartRows(start_ms, rows, *of.joined_keys_at(list(rows), start_ms))
-        for start_ms, rows in starts.items()
-    ]
+    columns = [_start_rows(of, start_ms, rows) for start_ms, rows in starts.items()]
     if len(columns) == 1:
-        return columns, columns[0].data_keys, list(columns[0].rows.values())
+        return columns, columns[0].data_keys, columns[0].values
     data_keys = [key for each in columns for key in each.data_keys]
-    return columns, data_keys, [value for each in columns for value in each.rows.values()]
+    return columns, data_keys, [value for each in columns for value in each.values]
+
+
+def _start_rows(of: RetainedRows, start_ms: int, rows: dict[bytes, Row]) -> StartRows:
+    """Return *rows* of a start, as engines take many of them best."""
+    keys, values = list(rows), list(rows.values())
+    if len(keys) >= ORDERED_FROM and not seem_in_order(keys):
+        keys.sort()  # as the keys of the rows, which are longer
+        values = list(map(rows.__getitem__, keys))
+    return StartRows(start_ms, rows, values, *of.joined_keys_at(keys, start_ms))
 
 
 def changes_of(by_start: RowsByStart) -> Changes:
