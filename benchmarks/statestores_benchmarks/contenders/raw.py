@@ -10,6 +10,7 @@ from typing import Any, cast
 import orjson
 
 import statestores as ss
+from statestores.semantics.rows.layout import DATA
 from statestores_benchmarks.contenders.door import Contender, Door, closing_at_end, nothing
 from statestores_benchmarks.drivers import RAW, open_key_values
 
@@ -23,6 +24,27 @@ _LMDB_BYTES = 8 * 1024**3
 def _direct(backend: str, path: Path) -> Iterator[BytesDoor]:
     with RAW[backend](path / "raw") as database:
         yield Door(database.get, database.put, nothing)
+
+
+@contextmanager
+def _floor(backend: str, path: Path) -> Iterator[BytesDoor]:
+    """Give the driver as the contract asks: keys in a namespace, and checksums that are looked at.
+
+    RocksDB looks at them when it takes a block into its cache. LevelDB takes none that lie in its
+    files as they are, uncompressed, so it has to look each time that it reads one.
+    """
+    with RAW[backend](path / "raw") as database:
+        read, write = database.get, database.put
+        if backend == "leveldb":
+
+            def get(key: bytes) -> bytes | None:
+                return cast("bytes | None", read(DATA + key, verify_checksums=True))
+        else:
+
+            def get(key: bytes) -> bytes | None:
+                return cast("bytes | None", read(DATA + key))
+
+        yield Door(get, lambda key, row: write(DATA + key, row), nothing)
 
 
 @contextmanager
@@ -87,6 +109,14 @@ RAW_ROCKSDB = Contender(
 RAW_LEVELDB = Contender(
     name="plyvel", what="direct `put` and `get`", open=partial(_direct, "leveldb")
 )
+FLOORS: dict[str, Contender[bytes, bytes]] = {
+    backend: Contender(
+        name="the floor", what="the driver, as the contract asks", open=partial(_floor, backend)
+    )
+    for backend in RAW
+}
+"""What any store over the driver must do of a read, by backend."""
+
 OURS_ROCKSDB = Contender(
     name="statestores, RocksDB", what="`put`, `get`, `commit`", open=partial(_ours, "rocksdb")
 )

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from functools import partial
 
-from statestores_benchmarks.cases import Case, Group, Scale, Sweep, Target
+from statestores_benchmarks.cases import FLOOR_FACTOR, Case, Group, Scale, Sweep, Target
 from statestores_benchmarks.contenders.door import Contender
 from statestores_benchmarks.contenders.raw import (
+    FLOORS,
     LMDB,
     OURS_LEVELDB,
     OURS_ROCKSDB,
@@ -16,6 +17,7 @@ from statestores_benchmarks.contenders.raw import (
 )
 from statestores_benchmarks.contenders.work import Rows, case_name, cases, counts, gets, puts
 from statestores_benchmarks.data import distinct_keys, drawn, zipf_keys
+from statestores_benchmarks.retired import asked_for
 
 _PAIRS = {
     "rocksdb": (RAW_ROCKSDB, OURS_ROCKSDB),
@@ -61,21 +63,32 @@ def _gets(backend: str, raw: BytesContender, ours: BytesContender, rows: int) ->
     keys = distinct_keys(rows)
     wanted = drawn(keys, rows)
     cached = drawn(keys[:_CACHED_ROWS], rows)
+    floor = FLOORS[backend]
     return Group(
         name=f"{backend}-get",
         title=f"{backend}: get one of {rows:,} keys",
         operations=rows,
         cases=[
-            *cases((raw, ours), partial(gets, keys, wanted)),
+            *cases((raw, ours, floor), partial(gets, keys, wanted)),
             Case(_BUFFERED, gets(keys, wanted, ours, Rows.PENDING)),
             Case(_CACHED, gets(keys[:_CACHED_ROWS], cached, ours, Rows.JUST_COMMITTED)),
         ],
         targets=[
-            Target(
-                case=case_name(ours),
-                at_most=1.25,
-                stretch=1.15,
-                row=f"get against the driver's get, {backend}",
+            *asked_for(
+                f"{backend}-get",
+                Target(
+                    case=case_name(ours),
+                    at_most=1.25,
+                    stretch=1.15,
+                    row=f"get against the driver's get, {backend}",
+                    floor=case_name(floor),
+                ),
+                Target(
+                    case=case_name(ours),
+                    at_most=FLOOR_FACTOR,
+                    base=case_name(floor),
+                    row=f"get against the floor, {backend}",
+                ),
             ),
             Target(
                 case=_BUFFERED, at_most=0.3, row=f"get from the write buffer against it, {backend}"
