@@ -161,7 +161,7 @@ bench-spark: $(BENCH_STAMP) ## Measure Spark's readers and stateful operators
 
 # Skipped by name without a JDK and Maven, which brings Kafka Streams by its coordinates.
 .PHONY: bench-kafka
-bench-kafka: $(BENCH_STAMP) ## Measure beside Kafka Streams' own stores, in Java (half an hour)
+bench-kafka: $(BENCH_STAMP) ## Measure beside Kafka Streams' own stores, in Java (an hour)
 	$(BENCH) --kafka-stores --scale full --json $(BENCH_BUILD)/kafka.json $(BENCH_ARGS)
 
 # The S3 server is that of the tests, and so is the environment. Maven brings what s3a:// needs.

@@ -119,7 +119,7 @@ def table() -> str:
 
 _KAFKA = "against Kafka Streams' store"
 _MANY = "`put_many` of 1,000 with commit, against single puts"
-_WITH_A_LOAD = "nine rounds a run, load 8 to 30"
+_TWICE_IDLE = "nine rounds a run, twice idle, 29 November"
 
 RETIRED: dict[str, Retired] = {
     "spark-builtin": Retired(
@@ -141,9 +141,9 @@ RETIRED: dict[str, Retired] = {
     "changelog-append": Retired(
         what="changelog append, lz4, against records written one by one",
         at_most=0.05,
-        floors=(0.09, 0.12),
-        how="columns, message, checksum and write by bare pyarrow, load 22, nine rounds in turns",
-        reached="1.16 (0.86 to 1.52) **missed**; 1.24 with a load",
+        floors=(0.11, 0.112),
+        how=f"columns, message, checksum and write by bare pyarrow, {_TWICE_IDLE}",
+        reached="1.11, 1.17 **missed** once of two",
     ),
     "growth-get": Retired(
         what="get from 10 million rows against 100,000",
@@ -156,25 +156,16 @@ RETIRED: dict[str, Retired] = {
     "timestamped-get-even": Retired(
         what="get as of any time, against Quix Streams",
         at_least=5,
-        floors=(1.8,),
-        how="4.58 µs by rocksdict on the same rows (a get, a seek, JSON), full, load 17",
-        reached="1.61 (1.55 to 1.69) **missed**; 1.29 of a floor that makes its keys, "
-        "[190](../docs/decisions/0190-a-floor-does-what-the-contract-asks.md); 1.11, 1.31 with a "
-        "load",
+        floors=(1.9, 1.74),
+        how=f"rocksdict on the same rows (a get, a seek, JSON), {_TWICE_IDLE}",
+        reached="1.07, 1.21 **missed** once of two",
     ),
     "kafka-key-value-put": Retired(
         what=f"key-value put, {_KAFKA}",
         at_most=0.6,
-        floors=(0.81, 0.747),
+        floors=(0.81, 0.747, 0.82, 0.84),
         how="a dictionary and bare batches, idle, [every row has one](#every-row-has-a-floor)",
-        reached="1.11 to 1.21, 1.17, 1.06, 1.00, 1.04",
-    ),
-    "kafka-key-value-scan": Retired(
-        what=f"key-value scan, {_KAFKA}",
-        at_most=0.9,
-        floors=(1.02, 0.932),
-        how="the driver's iterator, idle; 1.12 with a load",
-        reached="1.03 to 1.53, 1.16 **missed**",
+        reached="1.17, 1.06, 1.00, 1.04, 1.14, of 300,000 rows 1.14",
     ),
     "kafka-window-fetch": Retired(
         what=f"window fetch, {_KAFKA}",
@@ -186,45 +177,31 @@ RETIRED: dict[str, Retired] = {
     "rocksdb-versioned-put-many": Retired(
         what=f"versions, RocksDB: {_MANY}",
         at_most=0.75,
-        floors=(0.85, 0.87, 0.84, 0.84),
-        how=f"what the contract asks, by the driver's calls, {_WITH_A_LOAD}, "
-        "[like the next four](#what-any-put-of-many-rows-must-do); 0.92 of 90,000",
-        reached="1.10, 1.11, 1.18 **missed** once of four, 1.03",
+        floors=(0.862, 0.825),
+        how=f"what the contract asks, by the driver's calls, {_TWICE_IDLE}, "
+        "[like the next three](#what-any-put-of-many-rows-must-do)",
+        reached="1.10, 1.12",
     ),
     "rocksdb-key-value-put-many": Retired(
         what=f"key-value, RocksDB: {_MANY}",
         at_most=0.75,
-        floors=(0.79, 0.8, 0.84, 0.92, 0.92, 0.88),
-        how=f"likewise, five runs not by the harness, {_WITH_A_LOAD}",
-        reached="1.151 **missed** by a thousandth",
-    ),
-    "rocksdb-timestamped-put-many": Retired(
-        what=f"timestamped, RocksDB: {_MANY}",
-        at_most=0.75,
-        floors=(0.75, 0.75, 0.78, 0.78, 0.81, 0.79, 0.754),
-        how=f"likewise, five runs not by the harness, {_WITH_A_LOAD}",
-        reached="1.03, 1.21 **missed** once of two",
+        floors=(0.813, 0.82),
+        how=f"likewise, {_TWICE_IDLE}",
+        reached="1.07, 1.11",
     ),
     "rocksdb-window-put-many": Retired(
         what=f"windows, RocksDB: {_MANY}",
         at_most=0.75,
-        floors=(0.88, 0.93),
-        how=f"likewise, one run not by the harness, {_WITH_A_LOAD}",
-        reached="0.99",
+        floors=(0.814, 0.786),
+        how=f"likewise, {_TWICE_IDLE}",
+        reached="1.07, 1.21 **missed** once of two",
     ),
     "leveldb-versioned-put-many": Retired(
         what=f"versions, LevelDB: {_MANY}",
         at_most=0.75,
-        floors=(0.89, 0.83),
-        how=f"likewise, {_WITH_A_LOAD}",
-        reached="1.10, 1.20 **missed** once of two",
-    ),
-    "leveldb-window-put-many": Retired(
-        what=f"windows, LevelDB: {_MANY}",
-        at_most=0.75,
-        floors=(0.93, 0.85, 0.8),
-        how=f"likewise, one run not by the harness, {_WITH_A_LOAD}",
-        reached="1.26, 1.31 **missed**",
+        floors=(0.784, 0.822),
+        how=f"likewise, {_TWICE_IDLE}",
+        reached="1.22, 1.08 **missed** once of two",
     ),
 }
 """What was retired, by the name of the group that measures it."""
