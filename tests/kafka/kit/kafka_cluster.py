@@ -59,7 +59,11 @@ class TestCluster:
         return f"{what}-{uuid4().hex[:8]}"
 
     def create(self, *topics: Topic[Any, Any], **settings: str) -> None:
-        """Create *topics*, of as many partitions as they say."""
+        """Create *topics*, of as many partitions as they say, and wait until they are listed.
+
+        The controller has them a moment before the broker tells of them. An instance that started
+        in between found none, and failed by that, once.
+        """
         wanted = [
             NewTopic(
                 topic.name,
@@ -71,6 +75,11 @@ class TestCluster:
         ]
         for future in self.admin.create_topics(wanted).values():
             future.result(_PATIENCE_SECONDS)
+        names = {topic.name for topic in topics}
+        wait_for(
+            lambda: names <= self.admin.list_topics(timeout=_PATIENCE_SECONDS).topics.keys(),
+            f"the topics {', '.join(sorted(names))}",
+        )
 
     def producer(self, **settings: Any) -> Producer:
         """Return a producer that keeps the order of its records, also where one is sent again."""
