@@ -50,16 +50,30 @@ def columns_in_write_order(
         return batch, batch.values()
     if isinstance(batch, SortsItself):
         return batch.columns_by_key()
+    if type(batch) is dict:
+        return columns_by_key(batch)
     keys = list(batch)  # once: a batch may make each of them anew
-    if seem_in_order(keys):
+    if _seem_in_order(keys):
         return keys, batch.values()
     # A batch that is a view finds each key by a step of Python, and a dictionary without one.
-    rows = batch if type(batch) is dict else dict(zip(keys, batch.values(), strict=True))
+    return columns_by_key(dict(zip(keys, batch.values(), strict=True)))
+
+
+def columns_by_key(
+    rows: Mapping[bytes, bytes | None],
+) -> tuple[list[bytes], Iterable[bytes | None]]:
+    """Return the keys of many *rows* in their order, if they seem to be in none, and their rows.
+
+    Requires: to look up a key takes no step of Python.
+    """
+    keys = list(rows)
+    if _seem_in_order(keys):
+        return keys, rows.values()
     keys.sort()
     return keys, map(rows.__getitem__, keys)
 
 
-def seem_in_order(keys: list[bytes]) -> bool:
+def _seem_in_order(keys: list[bytes]) -> bool:
     """Return whether a few of many *keys*, here and there, come before those that follow them.
 
     Both the next one and the next that is looked at: where each second key is new, as of sessions

@@ -126,9 +126,9 @@ def putting(
     """Return the way that writes the same rows by the driver's own batches.
 
     They are in a dictionary first, by a line for each, since one commit may bring a row twice, and
-    come in the order of their keys.
-    Those of windows have their time in the key, and are named in one more row for each commit; if
-    each row *is_stamped*, the time is in front of its value.
+    are written in the order of their keys. Those of windows have their time in the key, and are
+    named in one more row for each commit; if each row *is_stamped*, the time is in front of its
+    value.
     """
 
     @contextmanager

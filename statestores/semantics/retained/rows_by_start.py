@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from statestores.semantics.retained.rows import RetainedRows, unpack_time_from
 from statestores.spi.records import Changes
-from statestores.spi.write_order import ORDERED_FROM, seem_in_order
+from statestores.spi.write_order import ORDERED_FROM, columns_by_key
 
 Row = bytes | None
 
@@ -68,10 +68,11 @@ def columns_of(
 
 def _start_rows(of: RetainedRows, start_ms: int, rows: dict[bytes, Row]) -> StartRows:
     """Return *rows* of a start, as engines take many of them best."""
-    keys, values = list(rows), list(rows.values())
-    if len(keys) >= ORDERED_FROM and not seem_in_order(keys):
-        keys.sort()  # as the keys of the rows, which are longer
-        values = list(map(rows.__getitem__, keys))
+    if len(rows) < ORDERED_FROM:
+        keys, values = list(rows), list(rows.values())
+    else:
+        keys, in_order = columns_by_key(rows)  # as the keys of the rows, which are longer
+        values = list(in_order)
     return StartRows(start_ms, rows, values, *of.joined_keys_at(keys, start_ms))
 
 

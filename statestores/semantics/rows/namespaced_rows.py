@@ -6,7 +6,7 @@ from typing import TypeVar, cast
 
 from statestores.semantics.rows.commit_batch import RowBatch
 from statestores.semantics.rows.layout import DATA, HISTORY, after_prefix
-from statestores.spi.write_order import SortsItself, seem_in_order
+from statestores.spi.write_order import SortsItself, columns_by_key
 
 T = TypeVar("T")
 
@@ -69,10 +69,7 @@ class NamespacedRows(RowBatch, SortsItself):
         return chain(self._pending.values(), self._others.values())
 
     def columns_by_key(self) -> tuple[list[bytes], Iterable[bytes | None]]:
-        keys, rows = list(self._pending), cast("Iterable[bytes | None]", self._pending.values())
-        if not seem_in_order(keys):
-            keys.sort()  # as the rows: the same byte is in front of each
-            rows = map(self._pending.__getitem__, keys)
+        keys, rows = columns_by_key(self._pending)  # as the rows: one byte is in front of each
         return [*map(DATA.__add__, keys), *self._others], chain(rows, self._others.values())
 
 
