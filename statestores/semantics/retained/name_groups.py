@@ -9,7 +9,7 @@ or by a zero byte as the terminator, and never by 1.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from statestores.errors import StoreCorruptedError
 from statestores.semantics.rows.layout import HISTORY
@@ -45,10 +45,12 @@ def is_group(index_key: bytes) -> bool:
 
 def pack_names(names: Sequence[bytes]) -> bytes:
     """Return the stored form of *names*, the keys of rows, of which there is one at least."""
-    size = len(names[0])
-    if list(map(len, names)).count(size) == len(names):
+    size, sizes = len(names[0]), list(map(len, names))
+    if sizes.count(size) == len(names):
         return size.to_bytes(_LENGTH_BYTES) + b"".join(names)
-    return _MIXED + b"".join([len(name).to_bytes(_LENGTH_BYTES) + name for name in names])
+    lengths = {size: size.to_bytes(_LENGTH_BYTES) for size in set(sizes)}
+    each = zip(map(lengths.__getitem__, sizes), names, strict=True)
+    return _MIXED + b"".join(chain.from_iterable(each))
 
 
 def pack_joined(size: int, joined: bytes) -> bytes:

@@ -140,12 +140,12 @@ class Naming:
         index = {}
         lowest = NEVER
         start_ms, _, _, data_keys, joined = parts[0]
-        if fresh is data_keys and joined is not None and is_one_group(fresh, joined):
-            lowest = pack_time(start_ms)
-            index[group_key(lowest, next_group)] = pack_joined(len(fresh[0]), joined)
-            return index, next_group + 1, lowest
+        only = pack_time(start_ms) if len(parts) == 1 else None
+        if only and fresh is data_keys and joined is not None and is_one_group(fresh, joined):
+            index[group_key(only, next_group)] = pack_joined(len(fresh[0]), joined)
+            return index, next_group + 1, only
         for part in groups_of(fresh, len(b"".join(fresh))):
-            time = self._rows.highest_time(part)
+            time = only or self._rows.highest_time(part)
             index[group_key(time, next_group)] = pack_names(part)
             next_group += 1
             lowest = min(lowest, time)

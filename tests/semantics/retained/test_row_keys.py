@@ -98,6 +98,24 @@ def test_keys_of_one_start_are_cut_from_one_where_they_are_many(count: int) -> N
         assert joined == (b"".join(rows) if lengths and count >= MANY else None)
 
 
+@pytest.mark.spec("LAY-19")
+@for_each("few", [0, 1, 3, MANY // 4, MANY // 4 + 1, MANY])
+@for_each(("place", "step"), [(0, 37), (7, 1), (15, 37)])
+def test_of_many_keys_those_with_zero_bytes_are_made_anew(few: int, place: int, step: int) -> None:
+    """Some among many, neighbours or not, wherever their zero bytes are; no other is escaped."""
+    of = STORES["plain"]
+    keys = [b"%016d" % number for number in range(MANY)]
+    for number in range(few):
+        at = number * step % MANY
+        keys[at] = keys[at][:place] + b"\x00" + keys[at][place + 1 :]
+    if few:
+        keys[-1] = b"\x00" * 16  # many in one
+    rows = [_row(of, key, 77, 0) for key in keys]
+
+    assert of.joined_keys_at(keys, 77) == (rows, None if few else b"".join(rows))
+    assert list(map(of.key_of, rows)) == keys
+
+
 @pytest.mark.spec("WIN-3", "WIN-12")
 @pytest.mark.parametrize("store", STORES)
 def test_bounds_have_all_rows_of_both_ranges(store: str, subtests: pytest.Subtests) -> None:
