@@ -203,5 +203,48 @@ RETIRED: dict[str, Retired] = {
         how=f"likewise, {_TWICE_IDLE}",
         reached="1.22, 1.08 **missed** once of two",
     ),
+    "leveldb-versioned-put": Retired(
+        what="versions, Zipf, LevelDB: put, against one row each",
+        at_most=2.8,
+        floors=(2.84, 3.35),
+        how=f"what the contract asks, by the driver's calls, {_TWICE_IDLE}, "
+        "[like the next five](#what-any-put-of-a-stream-must-do)",
+        reached="1.11, 1.17 **missed** once of two",
+    ),
+    "leveldb-versioned-put-late": Retired(
+        what="versions, a tenth late, LevelDB: put, against one row each",
+        at_most=3,
+        floors=(3.76, 3.94),
+        how=f"likewise, with a search for each late one, {_TWICE_IDLE}",
+        reached="1.16, 1.23 **missed**",
+    ),
+    "timestamped-put-ten": Retired(
+        what="put at a time, 10 versions a key, against Quix Streams",
+        at_least=5,
+        floors=(3.81, 3.79),
+        how=f"likewise, with JSON, {_TWICE_IDLE}",
+        reached="1.23, 1.13 **missed** once of two",
+    ),
+    "timestamped-put-zipf": Retired(
+        what="put at a time, versions of 20,000 keys, Zipf, against Quix Streams",
+        at_least=5,
+        floors=(3.64, 3.81),
+        how=f"likewise, with JSON, {_TWICE_IDLE}",
+        reached="1.03, 1.07",
+    ),
+    "retention-ttl-rocksdb": Retired(
+        what="values expire in a steady state, RocksDB, against none",
+        at_most=1.5,
+        floors=(1.56, 1.64),
+        how=f"each row put and deleted once, by the driver, {_TWICE_IDLE}",
+        reached="1.26, 1.34 **missed**",
+    ),
+    "snapshot-export": Retired(
+        what="snapshot export, elapsed, against a bare scan",
+        at_most=1.45,
+        floors=(1.84, 1.62),
+        how=f"scan, columns, lz4, `fsync` and a checksum by bare pyarrow, {_TWICE_IDLE}",
+        reached="1.03, 0.93",
+    ),
 }
 """What was retired, by the name of the group that measures it."""

@@ -1,8 +1,9 @@
 """The raw drivers and our stores over them, with bytes, as a program would call them itself."""
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -12,7 +13,8 @@ import orjson
 import statestores as ss
 from statestores.semantics.rows.layout import DATA
 from statestores_benchmarks.contenders.door import Contender, Door, closing_at_end, nothing
-from statestores_benchmarks.drivers import RAW, open_key_values
+from statestores_benchmarks.drivers import RAW, open_key_values, raw_batch
+from statestores_benchmarks.floors.batches import by_key
 
 BytesDoor = Door[bytes, bytes]
 
@@ -45,6 +47,36 @@ def _floor(backend: str, path: Path) -> Iterator[BytesDoor]:
                 return cast("bytes | None", read(DATA + key))
 
         yield Door(get, lambda key, row: write(DATA + key, row), nothing)
+
+
+@contextmanager
+def _committing(backend: str, path: Path, *, remembers: bool) -> Iterator[BytesDoor]:
+    """Give the driver as the contract asks of puts: read before the commit, which writes them all.
+
+    They wait in a dictionary, since one commit may bring a row twice, and are written in the order
+    of their keys. What was written is found without the driver, if it *remembers*.
+    """
+    with RAW[backend](path / "raw") as database:
+        pending: dict[bytes, bytes] = {}
+        written: dict[bytes, bytes] = {}
+        read = database.get
+
+        def get(key: bytes) -> bytes | None:
+            found = pending.get(key)
+            if found is None:
+                found = written.get(key)
+            return cast("bytes | None", read(DATA + key)) if found is None else found
+
+        def commit() -> None:
+            keys, rows = by_key(pending)
+            batch, write = raw_batch(backend, database)
+            deque(map(batch.put, map(DATA.__add__, keys), rows), maxlen=0)
+            write()
+            if remembers:
+                written.update(pending)
+            pending.clear()
+
+        yield Door(get, pending.__setitem__, commit)
 
 
 @contextmanager
@@ -109,13 +141,28 @@ RAW_ROCKSDB = Contender(
 RAW_LEVELDB = Contender(
     name="plyvel", what="direct `put` and `get`", open=partial(_direct, "leveldb")
 )
-FLOORS: dict[str, Contender[bytes, bytes]] = {
-    backend: Contender(
-        name="the floor", what="the driver, as the contract asks", open=partial(_floor, backend)
-    )
-    for backend in RAW
-}
+
+
+def _floors(
+    what: str, opened: Callable[[str, Path], AbstractContextManager[BytesDoor]]
+) -> dict[str, Contender[bytes, bytes]]:
+    return {
+        backend: Contender(name="the floor", what=what, open=partial(opened, backend))
+        for backend in RAW
+    }
+
+
+FLOORS = _floors("the driver, as the contract asks", _floor)
 """What any store over the driver must do of a read, by backend."""
+
+PUT_FLOORS = _floors("sorted batches of the driver", partial(_committing, remembers=False))
+"""The same of puts and their commits."""
+
+COUNTER_FLOORS = _floors(
+    "sorted batches of the driver, and a dictionary of what they wrote",
+    partial(_committing, remembers=True),
+)
+"""The same of a get and a put for each row."""
 
 OURS_ROCKSDB = Contender(
     name="statestores, RocksDB", what="`put`, `get`, `commit`", open=partial(_ours, "rocksdb")

@@ -1,6 +1,7 @@
 """What all floors of many rows share: batches of columns, and those of the driver."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from statestores_benchmarks.data import COMMIT_ROWS
@@ -44,6 +45,61 @@ def getter(backend: str, store: Any) -> Callable[[list[bytes]], list[bytes | Non
     """Return what reads many rows of the driver that *store* is on."""
     get = store._engine._database.get  # noqa: SLF001  # likewise
     return get if backend == "rocksdb" else lambda keys: list(map(get, keys))
+
+
+Seek = Callable[[bytes], tuple[bytes, bytes] | None]
+"""Returns the first row at a key or above it."""
+
+
+def seeker(backend: str, store: Any) -> Callable[[], tuple[Seek, Seek]]:
+    """Return what begins searches of the driver that *store* is on: upwards, and downwards.
+
+    They see what was written before they were begun.
+    """
+    database = store._engine._database  # noqa: SLF001  # likewise
+    return partial(_BEGIN_SEEKS[backend], database)
+
+
+def _rocksdb_seeks(database: Any) -> tuple[Seek, Seek]:
+    cursor = database.iter()
+
+    def here() -> tuple[bytes, bytes] | None:
+        key = cursor.key()
+        return None if key is None else (key, cursor.value())
+
+    def up(key: bytes) -> tuple[bytes, bytes] | None:
+        cursor.seek(key)
+        return here()
+
+    def down(key: bytes) -> tuple[bytes, bytes] | None:
+        cursor.seek_for_prev(key)
+        return here()
+
+    return up, down
+
+
+def _leveldb_seeks(database: Any) -> tuple[Seek, Seek]:
+    cursor = database.raw_iterator()
+
+    def here() -> tuple[bytes, bytes] | None:
+        return cursor.item() if cursor.valid() else None
+
+    def up(key: bytes) -> tuple[bytes, bytes] | None:
+        cursor.seek(key)
+        return here()
+
+    def down(key: bytes) -> tuple[bytes, bytes] | None:
+        cursor.seek(key)
+        if not cursor.valid():
+            cursor.seek_to_last()
+        elif cursor.key() != key:
+            cursor.prev()
+        return here()
+
+    return up, down
+
+
+_BEGIN_SEEKS = {"rocksdb": _rocksdb_seeks, "leveldb": _leveldb_seeks}
 
 
 def escaped(keys: Iterable[bytes]) -> Iterable[bytes]:

@@ -57,13 +57,7 @@ def commit_versions(
     Each of them is above the latest one of its key.
     """
     keys = sorted(pending)
-    stored: list[Any] = list(map(latest.get, keys))
-    if None in stored:
-        places = [place for place, version in enumerate(stored) if version is None]
-        rows = get([DATA + keys[place] for place in places])
-        for place, row in zip(places, rows, strict=True):
-            if row is not None:
-                stored[place] = _HEADER.unpack_from(row)[0], row[_HEADER.size :]
+    stored = stored_versions(get, latest, keys)
     starts, values = _parted(map(pending.__getitem__, keys))
     put, write = begin()
     deque(map(put, map(DATA.__add__, keys), _behind(starts, values)), maxlen=0)
@@ -79,6 +73,20 @@ def commit_versions(
     deque(map(put, names, _behind(starts, superseded)), maxlen=0)
     write()
     latest.update(pending)
+
+
+def stored_versions(
+    get: Callable[[list[bytes]], Any], latest: Versions, keys: list[bytes]
+) -> list[Any]:
+    """Return the latest version of each of *keys*, or ``None``: remembered, or else stored."""
+    stored: list[Any] = list(map(latest.get, keys))
+    if None in stored:
+        places = [place for place, version in enumerate(stored) if version is None]
+        rows = get([DATA + keys[place] for place in places])
+        for place, row in zip(places, rows, strict=True):
+            if row is not None:
+                stored[place] = _HEADER.unpack_from(row)[0], row[_HEADER.size :]
+    return stored
 
 
 def _parted(versions: Iterable[tuple[int, bytes]]) -> tuple[list[int], list[bytes]]:

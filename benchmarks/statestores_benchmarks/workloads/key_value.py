@@ -6,11 +6,13 @@ from functools import partial
 from statestores_benchmarks.cases import FLOOR_FACTOR, Case, Group, Scale, Sweep, Target
 from statestores_benchmarks.contenders.door import Contender
 from statestores_benchmarks.contenders.raw import (
+    COUNTER_FLOORS,
     FLOORS,
     LMDB,
     OURS_LEVELDB,
     OURS_ROCKSDB,
     OURS_SQLITE,
+    PUT_FLOORS,
     RAW_LEVELDB,
     RAW_ROCKSDB,
     SQLITE,
@@ -28,6 +30,8 @@ _CACHED = "get from the read cache"
 _CACHED_ROWS = 20_000
 """What fits in a read cache of the default size."""
 _INTERVALS = (1, 10, 100, 1_000, 10_000)
+_LEAST_ROUNDS = 9
+"""Medians of three rounds differ by more than what is reached differs from the targets."""
 
 BytesContender = Contender[bytes, bytes]
 
@@ -44,18 +48,28 @@ def groups(scale: Scale) -> Iterator[Group]:
 
 def _puts(backend: str, raw: BytesContender, ours: BytesContender, rows: int) -> Group:
     keys = distinct_keys(rows)
+    floor = PUT_FLOORS[backend]
     return Group(
         name=f"{backend}-put",
         title=f"{backend}: put {rows:,} distinct keys, commit every 1,000",
         operations=rows,
-        cases=cases((raw, ours), partial(puts, keys)),
-        targets=[
+        least_rounds=_LEAST_ROUNDS,
+        cases=cases((raw, ours, floor), partial(puts, keys)),
+        targets=asked_for(
+            f"{backend}-put",
             Target(
                 case=case_name(ours),
                 at_most=0.6,
                 row=f"put, commit every 1,000, against direct puts, {backend}",
-            )
-        ],
+                floor=case_name(floor),
+            ),
+            Target(
+                case=case_name(ours),
+                at_most=FLOOR_FACTOR,
+                base=case_name(floor),
+                row=f"put, commit every 1,000, against the floor, {backend}",
+            ),
+        ),
     )
 
 
@@ -99,18 +113,28 @@ def _gets(backend: str, raw: BytesContender, ours: BytesContender, rows: int) ->
 
 
 def _counter(backend: str, raw: BytesContender, ours: BytesContender, rows: int) -> Group:
+    floor = COUNTER_FLOORS[backend]
     return Group(
         name=f"{backend}-counter",
         title=f"{backend}: count {rows:,} events of 20,000 keys, Zipf, commit every 10,000",
         operations=rows,
-        cases=cases((raw, ours), partial(counts, zipf_keys(rows))),
-        targets=[
+        least_rounds=_LEAST_ROUNDS,
+        cases=cases((raw, ours, floor), partial(counts, zipf_keys(rows))),
+        targets=asked_for(
+            f"{backend}-counter",
             Target(
                 case=case_name(ours),
                 at_most=0.35,
                 row=f"Zipf counter, commit every 10,000, against get and put, {backend}",
-            )
-        ],
+                floor=case_name(floor),
+            ),
+            Target(
+                case=case_name(ours),
+                at_most=FLOOR_FACTOR,
+                base=case_name(floor),
+                row=f"Zipf counter, commit every 10,000, against the floor, {backend}",
+            ),
+        ),
     )
 
 

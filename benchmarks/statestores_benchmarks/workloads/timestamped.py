@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import statestores as ss
+from statestores.arrow.store_of_bytes import store_of_bytes
 from statestores.semantics.every_kind.arguments import MAX_TIME_MS
 from statestores.semantics.rows.layout import DATA, HISTORY
 from statestores.semantics.versioned.rows import HEADER_BYTES, SUFFIX_BYTES, unpack_header
@@ -27,6 +28,7 @@ from statestores_benchmarks.cases import (
 from statestores_benchmarks.contenders import quix
 from statestores_benchmarks.data import COMMIT_ROWS, distinct_keys, drawn, times, zipf_keys
 from statestores_benchmarks.drivers import RETENTION_MS, raw_rocksdb
+from statestores_benchmarks.floors.version_streams import stream_commits
 from statestores_benchmarks.retired import asked_for
 
 _VERSIONS = 10
@@ -74,16 +76,26 @@ def _puts(name: str, what: str, rows: Rows) -> Group:
         cases=[
             Case(_OURS, partial(_putting, rows), contender="statestores, RocksDB"),
             Case(_QUIX, partial(_quix_putting, rows), contender="Quix Streams", needs=quix.NEEDS),
+            Case(_BARE, partial(_bare_putting, rows)),
         ],
-        targets=[
+        least_rounds=_LEAST_ROUNDS,
+        targets=asked_for(
+            f"timestamped-put-{name}",
             Target(
                 case=_OURS,
                 base=_QUIX,
                 figure=Figure.SPEED_UP,
                 at_least=_AT_LEAST,
                 row=f"{row}, against Quix Streams' timestamped store",
-            )
-        ],
+                floor=_BARE,
+            ),
+            Target(
+                case=_OURS,
+                base=_BARE,
+                at_most=FLOOR_FACTOR,
+                row=f"{row}, against the bare driver's calls",
+            ),
+        ),
     )
 
 
@@ -158,6 +170,25 @@ def _putting(rows: Rows, path: Path) -> Iterator[Timed]:
 
         def timed() -> Outcome:
             _put(store, rows)
+            asked = rows[-_COMPARED:]
+            return Outcome(answer=lambda: _found(store, asked))
+
+        yield timed
+
+
+@contextmanager
+def _bare_putting(rows: Rows, path: Path) -> Iterator[Timed]:
+    """Give the floor: the rows by the driver's own batches, and their values as JSON."""
+    encode = ss.json.encode
+    with _open(path) as store:
+        commit = stream_commits("rocksdb", store_of_bytes(store))
+
+        def timed() -> Outcome:
+            for start in range(0, len(rows), COMMIT_ROWS):
+                commit(
+                    (key, encode(_value(time_ms)), time_ms)
+                    for key, time_ms in rows[start : start + COMMIT_ROWS]
+                )
             asked = rows[-_COMPARED:]
             return Outcome(answer=lambda: _found(store, asked))
 
