@@ -6,6 +6,7 @@ the common case, needs nothing more: a commit of many of them, and of nothing el
 late one needs a seek for its neighbours.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -32,7 +33,6 @@ from statestores.semantics.versioned.rows import (
     unpack_header,
     versions_of,
 )
-from statestores.semantics.versioned.view import stored_start_after
 from statestores.spi.engine import EngineReader
 
 Rows = dict[bytes, bytes | None]
@@ -148,20 +148,44 @@ def _resolve_key(
 ) -> int:
     """Write *versions*, whatever they are; return the lowest end."""
     superseded, floor = resolved.superseded, MAX_TIME_MS
-    chain = iter(sorted(versions.items()) if len(versions) > 1 else versions.items())
-    start, value = next(chain)
+    starts = sorted(versions)
     prefix = HISTORY + escape(key)
     if before is not None:
         stored_start, stored_value = before
-        if start <= stored_start:
-            return _resolve_late(reader, resolved, key, versions, before, horizon_ms)
+        if starts[0] < stored_start:
+            late = bisect_left(starts, stored_start)
+            floor = _put_late(reader, superseded, prefix, versions, [*starts[:late], stored_start])
+            if late == len(starts):
+                return floor
+            del starts[:late]
+        first = starts[0]
         row_key = prefix + (MAX_TIME_MS - stored_start).to_bytes(SUFFIX_BYTES)
-        if start > horizon_ms:
-            superseded[row_key] = history_row(start, stored_value)
-            floor = start
-        elif stored_value is None:
+        if first > horizon_ms and first != stored_start:
+            superseded[row_key] = history_row(first, stored_value)
+            floor = min(floor, first)
+        elif stored_value is None:  # its marker has expired, or what it marks is replaced
             superseded[row_key] = None
-    for end, following in chain:
+    return min(floor, _put_chain(resolved, key, prefix, versions, starts, horizon_ms))
+
+
+def _put_chain(
+    resolved: Resolved,
+    key: bytes,
+    prefix: bytes,
+    versions: Mapping[int, bytes | None],
+    starts: list[int],
+    horizon_ms: int,
+) -> int:
+    """Write those of *versions* with *starts*, the last of which is the latest of *key*.
+
+    Each ends where the next one starts. *prefix* is that of the key's rows of history. Return the
+    lowest end.
+    """
+    superseded, floor = resolved.superseded, MAX_TIME_MS
+    ends = iter(starts)
+    start = next(ends)
+    value = versions[start]
+    for end in ends:
         if end > horizon_ms:  # else it is not written, and the store has no row of it
             row_key = prefix + (MAX_TIME_MS - start).to_bytes(SUFFIX_BYTES)
             if value is None:
@@ -170,10 +194,48 @@ def _resolve_key(
                 superseded[row_key] = end.to_bytes(HEADER_BYTES) + value
             if end < floor:  # noqa: PLR1730  # a call costs a tenth
                 floor = end
-        start, value = end, following
+        start, value = end, versions[end]
     if value is None:
         return min(floor, _put_deletion(resolved, key, start))
     _put_latest(resolved, key, start, value)
+    return floor
+
+
+def _put_late(
+    reader: EngineReader,
+    rows: Rows,
+    prefix: bytes,
+    versions: Mapping[int, bytes | None],
+    starts: list[int],
+) -> int:
+    """Write those of *versions* that start before the stored latest; return the lowest end.
+
+    *starts* are theirs, ascending, and that of the stored latest behind them. *prefix* is that of
+    the key's rows of history.
+    """
+    floor = MAX_TIME_MS
+    after = _NEVER_MS
+    lowest, stop = prefix + b"\x00\x00", prefix + b"\x00\x01"
+    for start, following in pairwise(starts):
+        row_key = prefix + (MAX_TIME_MS - start).to_bytes(SUFFIX_BYTES)
+        found = reader.first(row_key, stop)
+        end = _NEVER_MS
+        if found is not None:
+            previous_key, previous = found
+            header: int = unpack_header(previous)[0]
+            end = header & ~DELETED
+            if end > start and previous_key != row_key and start_of(previous_key) > after:
+                # The stored version before this one now ends where this one starts.
+                ended = header & DELETED | start
+                rows[previous_key] = ended.to_bytes(HEADER_BYTES) + previous[HEADER_BYTES:]
+                floor = min(floor, start)
+        if end <= start:  # none is valid then: it ends where the next one starts
+            found = reader.last(lowest, row_key)
+            end = following if found is None else start_of(found[0])
+        end = min(end, following)
+        rows[row_key] = history_row(end, versions[start])
+        floor = min(floor, end)
+        after = start
     return floor
 
 
@@ -187,90 +249,3 @@ def _put_deletion(resolved: Resolved, key: bytes, start_ms: int) -> int:
     _put_latest(resolved, key, start_ms, None)
     resolved.superseded[history_key(key, start_ms)] = history_row(start_ms, None)
     return start_ms
-
-
-def _put_chain(
-    resolved: Resolved, key: bytes, chain: list[tuple[int, bytes | None]], horizon_ms: int
-) -> int:
-    """Write versions of *key*, the last of which is the latest; return the lowest end."""
-    rows, floor = resolved.superseded, MAX_TIME_MS
-    prefix = HISTORY + escape(key)
-    for (start, value), (end, _) in pairwise(chain):
-        superseded = prefix + (MAX_TIME_MS - start).to_bytes(SUFFIX_BYTES)
-        if end <= horizon_ms:
-            # It may be stored: a deletion's marker, or a version that this commit replaces.
-            rows[superseded] = None
-            continue
-        rows[superseded] = history_row(end, value)
-        if end < floor:  # noqa: PLR1730  # a call costs a tenth
-            floor = end
-    start, value = chain[-1]
-    if value is None:
-        return min(floor, _put_deletion(resolved, key, start))
-    _put_latest(resolved, key, start, value)
-    return floor
-
-
-def _resolve_late(
-    reader: EngineReader,
-    resolved: Resolved,
-    key: bytes,
-    versions: Mapping[int, bytes | None],
-    latest: Latest,
-    horizon_ms: int,
-) -> int:
-    """Write *versions*, some of them up to the stored latest; return the lowest end."""
-    rows = resolved.superseded
-    newest, newest_value = latest
-    starts = sorted(versions)
-    floor = MAX_TIME_MS
-    after = _NEVER_MS
-    for index, start in enumerate(starts):
-        if start >= newest:
-            break
-        following = min(starts[index + 1], newest) if index + 1 < len(starts) else newest
-        floor = min(floor, _put_late(reader, rows, key, (start, versions[start]), after, following))
-        after = start
-    # What is at or above the stored latest makes a chain with it.
-    chain = [(start, versions[start]) for start in starts if start >= newest]
-    if chain and chain[0][0] == newest and newest_value is None:
-        rows[history_key(key, newest)] = None  # the marker of the deletion that is replaced
-    if chain:
-        if chain[0][0] != newest:
-            chain.insert(0, (newest, newest_value))
-        floor = min(floor, _put_chain(resolved, key, chain, horizon_ms))
-    return floor
-
-
-def _put_late(
-    reader: EngineReader,
-    rows: Rows,
-    key: bytes,
-    version: tuple[int, bytes | None],
-    after_ms: int,
-    following_ms: int,
-) -> int:
-    """Write a *version* of *key* that starts before the stored latest; return the lowest end.
-
-    The version of the same commit before it starts at *after_ms*. The one after it, or the stored
-    latest if that is earlier, starts at *following_ms*.
-    """
-    start, value = version
-    prefix = HISTORY + key.replace(b"\x00", b"\x00\xff")
-    row_key = prefix + (MAX_TIME_MS - start).to_bytes(SUFFIX_BYTES)
-    found = reader.first(row_key, prefix + b"\x00\x01")
-    end = floor = 0
-    if found is not None:
-        previous_key, previous = found
-        header: int = unpack_header(previous)[0]
-        end = header & ~DELETED
-        if end > start and previous_key != row_key and start_of(previous_key) > after_ms:
-            # The stored version before this one now ends where this one starts.
-            ended = header & DELETED | start
-            rows[previous_key] = ended.to_bytes(HEADER_BYTES) + previous[HEADER_BYTES:]
-            floor = start
-    if end <= start:
-        end = stored_start_after(reader, key, start, following_ms)
-    end = min(end, following_ms)
-    rows[row_key] = history_row(end, value)
-    return floor or end

@@ -5,6 +5,7 @@ whatever changes the engine calls `forget`.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from statestores.spi.engine import EngineReader
 
@@ -16,15 +17,17 @@ ROW_OVERHEAD_BYTES = 400
 place."""
 
 Row = tuple[bytes, bytes]
+Bound = TypeVar("Bound", bytes, bytes | None)
 
 
 class RememberedSeeks(EngineReader):
-    """A reader that remembers what `first` has found."""
+    """A reader that remembers what `first` and `last` have found."""
 
     def __init__(self, reader: EngineReader) -> None:
         """Read from *reader*."""
         self._reader = reader
-        self._found: dict[bytes, Row | None] = {}
+        self._first: dict[bytes, Row | None] = {}
+        self._last: dict[bytes | None, Row | None] = {}
         self._held_bytes = 0
 
     def get(self, key: bytes) -> bytes | None:
@@ -35,16 +38,22 @@ class RememberedSeeks(EngineReader):
 
     def first(self, start: bytes, stop: bytes | None = None) -> Row | None:
         """Return what the reader's `first` returns. Requires: *start* goes with one *stop* only."""
-        if start in self._found:
-            return self._found[start]
-        found = self._reader.first(start, stop)
-        if self._held_bytes < MOST_BYTES:
-            self._found[start] = found
-            self._held_bytes += ROW_OVERHEAD_BYTES + (0 if found is None else len(found[1]))
-        return found
+        if start in self._first:
+            return self._first[start]
+        return self._kept(self._first, start, self._reader.first(start, stop))
 
     def last(self, start: bytes, stop: bytes | None = None) -> Row | None:
-        return self._reader.last(start, stop)
+        """Return what the reader's `last` returns. Requires: *stop* goes with one *start* only."""
+        if stop in self._last:
+            return self._last[stop]
+        return self._kept(self._last, stop, self._reader.last(start, stop))
+
+    def _kept(self, rows: dict[Bound, Row | None], bound: Bound, found: Row | None) -> Row | None:
+        """Return *found*, and remember it in *rows*, if there is room."""
+        if self._held_bytes < MOST_BYTES:
+            rows[bound] = found
+            self._held_bytes += ROW_OVERHEAD_BYTES + (0 if found is None else len(found[1]))
+        return found
 
     def scan(
         self, start: bytes, stop: bytes | None = None, *, reverse: bool = False
@@ -54,5 +63,5 @@ class RememberedSeeks(EngineReader):
     def forget(self) -> None:
         """Forget everything: the engine has changed, or may have."""
         if self._held_bytes:
-            self._found = {}
+            self._first, self._last = {}, {}
             self._held_bytes = 0

@@ -139,9 +139,10 @@ class EngineVersionedStore(VersionedReads, VacuumedCommits, VersionedStore[bytes
         if latest is not None and (newest_ms := latest[0]) > timestamp_ms:
             following = stored_start_after(self._seeks, key, timestamp_ms, newest_ms)
         if key in self._pending:
-            for start_ms in versions_of(self._pending[key]):
-                if start_ms > timestamp_ms and (following is None or start_ms < following):
-                    following = start_ms
+            starts = [start for start in versions_of(self._pending[key]) if start > timestamp_ms]
+            if following is not None:
+                starts.append(following)
+            return min(starts, default=None)
         return following
 
     def put_many(

@@ -379,12 +379,13 @@ def stored_start_after(reader: EngineReader, key: bytes, start_ms: int, newest_m
     # A version that is valid then ends where the next one starts. Only before the oldest one, and
     # after versions that are gone, must the next one be sought separately: with an iterator in the
     # other direction, which most commits then never make.
-    valid = reader.first(*history_from(key, start_ms))
+    row_key, stop = history_from(key, start_ms)
+    valid = reader.first(row_key, stop)
     if valid is not None:
         end: int = unpack_header(valid[1])[0] & ~DELETED
         if end > start_ms:
             return end
-    found = reader.last(history_bounds(key)[0], history_key(key, start_ms))
+    found = reader.last(history_bounds(key)[0], row_key)
     return newest_ms if found is None else start_of(found[0])
 
 

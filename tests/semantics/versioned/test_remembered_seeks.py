@@ -10,14 +10,20 @@ from statestores_memory import MemoryEngine
 
 
 class CountedSeeks(MemoryEngine):
-    """An engine that counts the calls of `first`."""
+    """An engine that counts the calls of `first` and `last`."""
 
     seeks = 0
+    seeks_back = 0
 
     def first(self, start: bytes, stop: bytes | None = None) -> tuple[bytes, bytes] | None:
         """Find the first row, and count."""
         self.seeks += 1
         return super().first(start, stop)
+
+    def last(self, start: bytes, stop: bytes | None = None) -> tuple[bytes, bytes] | None:
+        """Find the last row, and count."""
+        self.seeks_back += 1
+        return super().last(start, stop)
 
 
 def filled(path: Path, value: bytes = b"v") -> CountedSeeks:
@@ -32,7 +38,6 @@ def all_reads(reader: EngineReader) -> list[object]:
     return [
         reader.get(b"b"),
         reader.get_many([b"d", b"x"]),
-        reader.last(b"a", b"c"),
         list(reader.scan(b"", reverse=True)),
     ]
 
@@ -46,16 +51,22 @@ def test_a_seek_is_done_once(tmp_path: Path) -> None:
         assert found == [(b"b", b"v"), (b"d", b"v"), None] * 2
         assert engine.seeks == 3
 
+        found = [seeks.last(b"", stop) for stop in (b"c", None, b"a") * 2]
+
+        assert found == [(b"b", b"v"), (b"d", b"v"), None] * 2
+        assert engine.seeks_back == 3
+
 
 def test_what_is_forgotten_is_sought_again(tmp_path: Path) -> None:
     """The engine may have other rows by then."""
     with filled(tmp_path) as engine:
         seeks = RememberedSeeks(engine)
         seeks.first(b"a")
+        seeks.last(b"a", b"b")
         engine.apply({b"a": b"new"}, Durability.PROCESS_CRASH)
         seeks.forget()
 
-        assert seeks.first(b"a") == (b"a", b"new")
+        assert seeks.first(b"a") == seeks.last(b"a", b"b") == (b"a", b"new")
 
 
 def test_large_rows_are_not_hoarded(tmp_path: Path) -> None:
@@ -64,12 +75,14 @@ def test_large_rows_are_not_hoarded(tmp_path: Path) -> None:
         seeks = RememberedSeeks(engine)
         for start in (b"a", b"c", b"c", b"a"):
             seeks.first(start)
+            seeks.last(b"", start)
 
         assert engine.seeks == 3
+        assert engine.seeks_back == 4
 
 
 def test_the_other_reads_are_the_readers_own(tmp_path: Path) -> None:
-    """Point reads, the last row and scans pass through."""
+    """Point reads and scans pass through."""
     with filled(tmp_path) as engine:
         assert all_reads(RememberedSeeks(engine)) == all_reads(engine)
 
@@ -89,6 +102,26 @@ def test_a_late_put_and_its_commit_seek_once(tmp_path: Path) -> None:
         assert engine.seeks == 1
         assert [(found.value, found.valid_to_ms) for found in store.history(b"k")] == [
             (b"10", 15),
+            (b"late", 20),
+            (b"20", 30),
+            (b"30", None),
+        ]
+
+
+def test_before_all_others_they_seek_back_once(tmp_path: Path) -> None:
+    """No version is valid then, and the next one is sought in the other direction."""
+    engine = CountedSeeks.open(tmp_path)
+    specification = ss.Versioned("prices", history_retention_ms=1_000)
+    with open_on_engine(engine, specification, durability=Durability.PROCESS_CRASH) as store:
+        for timestamp_ms in (20, 30):
+            store.put(b"k", b"%d" % timestamp_ms, timestamp_ms)
+            store.commit({})
+        engine.seeks = engine.seeks_back = 0
+        assert store.put(b"k", b"late", 10).valid_to_ms == 20
+        store.commit({})
+
+        assert (engine.seeks, engine.seeks_back) == (1, 1)
+        assert [(found.value, found.valid_to_ms) for found in store.history(b"k")] == [
             (b"late", 20),
             (b"20", 30),
             (b"30", None),

@@ -8,6 +8,7 @@ import pytest
 import statestores as ss
 from statestores.errors import StorageError, StoreClosedError
 from statestores.semantics import open_on_engine
+from statestores.semantics.every_kind.arguments import MAX_TIME_MS
 from statestores.semantics.every_kind.sorted_rows import SortedRows
 from statestores.semantics.rows.layout import DATA, HISTORY, PROGRESS_ROW
 from statestores.semantics.versioned.rows import history_key, history_row, latest_row
@@ -366,6 +367,24 @@ def test_a_late_put_reads_the_latest_version_once(
 
 
 @pytest.mark.spec("VRS-15")
+def test_at_the_end_of_time_a_late_version_ends_where_the_next_one_starts(
+    store: EngineVersionedStore,
+) -> None:
+    """Before all others: what is stored of the next one lies at the beginning of the key's rows.
+
+    A put would have found it before.
+    """
+    for before_ms in (20, 10):
+        store.put(b"k", b"%d" % before_ms, MAX_TIME_MS - before_ms)
+        store.commit({})
+    store.replay(ss.Changes([b"k"], [b"late"], [MAX_TIME_MS - 30]))
+    store.commit({})
+
+    found = [(each.value, MAX_TIME_MS - (each.valid_to_ms or 0)) for each in store.history(b"k")]
+
+    assert found[:2] == [(b"late", 20), (b"20", 10)]
+
+
 def test_a_store_remembers_what_expires_in_as_many_bytes_as_it_was_given() -> None:
     """A mutant took the retention for the number of bytes."""
     for memory_bytes in (0, 1 << 20):
