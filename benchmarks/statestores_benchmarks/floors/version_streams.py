@@ -3,7 +3,8 @@
 As `versions`, with what these need besides. Versions of a key in one commit make a chain, each of
 which ends where the next one begins. A late one, which begins before the stored latest, is put
 between its neighbours: a search finds the one before it, which now ends where it begins, and whose
-end is its own; before the first of all it ends where that begins.
+end is its own; before the first of all it ends where that begins. A put says until when its version
+is valid (VRS-1), so the search is the put's, and what it finds is remembered for the commit.
 """
 
 from collections import deque
@@ -25,6 +26,12 @@ from statestores_benchmarks.floors.versions import Versions, stored_versions
 
 Pending = dict[bytes, tuple[int, bytes] | list[tuple[int, bytes]]]
 """What was put of each key since the last commit: one version, or several as they came."""
+
+Neighbour = tuple[tuple[bytes, bytes] | None, int]
+"""The row of the stored version that is valid when one starts, and when the next one starts."""
+
+Neighbours = dict[bytes, Neighbour]
+"""The same by the name of the one that starts, for all late ones since the last commit."""
 
 _HEADER = Struct(">Q")
 _pack = _HEADER.pack
@@ -63,33 +70,68 @@ def stream_commits(
     """Return what puts and commits rows of key, value and time in *store*, by its driver."""
     get, begin, search = getter(backend, store), beginner(backend, store), seeker(backend, store)
     latest: Versions = {}
+    reached_ms = _NEVER_MS
 
     def commit(rows: Iterable[tuple[bytes, bytes, int]]) -> None:
+        nonlocal reached_ms
         pending: Pending = {}
+        neighbours: Neighbours = {}
+        seeks: tuple[Seek, Seek] | None = None
         for key, value, time_ms in rows:
             version = (time_ms, value)
             others = pending.setdefault(key, version)
+            if time_ms >= reached_ms:
+                reached_ms = time_ms
+            else:
+                seeks = seeks or search()
+                _until(get, latest, seeks, neighbours, key, time_ms, others)
             if isinstance(others, list):
                 others.append(version)
             elif others is not version:  # it has come before
                 pending[key] = [others, version]
-        _commit(get, begin, search, latest, pending)
+        _commit(get, begin, latest, neighbours, pending)
 
     return commit
+
+
+def _until(
+    get: Callable[[list[bytes]], Any],
+    latest: Versions,
+    seeks: tuple[Seek, Seek],
+    neighbours: Neighbours,
+    key: bytes,
+    time_ms: int,
+    others: tuple[int, bytes] | list[tuple[int, bytes]],
+) -> int | None:
+    """Return until when a late version of *key* is valid, ``None`` if it is the latest.
+
+    What is found of the stored versions around it goes into *neighbours*.
+    """
+    stored = latest.get(key)
+    if stored is None:
+        (stored,) = stored_versions(get, latest, [key])
+        if stored is not None:
+            latest[key] = stored
+    waiting = others if isinstance(others, list) else (others,)
+    later = [start for start, _ in waiting if start > time_ms]
+    if stored is not None and stored[0] > time_ms:
+        name = _name(key, time_ms)
+        neighbours[name] = found = _found(seeks, name)
+        later.append(min(found[1], stored[0]))
+    return min(later, default=None)
 
 
 def _commit(
     get: Callable[[list[bytes]], Any],
     begin: Begin,
-    search: Callable[[], tuple[Seek, Seek]],
     latest: Versions,
+    neighbours: Neighbours,
     pending: Pending,
 ) -> None:
     keys = sorted(pending)
     before = stored_versions(get, latest, keys)
     rows: list[tuple[bytes, bytes]] = []
     superseded: list[tuple[bytes, bytes]] = []
-    seeks: tuple[Seek, Seek] | None = None
     for key, waiting, stored in zip(keys, map(pending.__getitem__, keys), before, strict=True):
         if type(waiting) is tuple and (stored is None or stored[0] < waiting[0]):
             header = _pack(waiting[0])
@@ -103,9 +145,8 @@ def _commit(
         versions = sorted(dict(several).items())
         newest = _NEVER_MS if stored is None else stored[0]
         if versions[0][0] < newest:
-            seeks = seeks or search()
             late = [version for version in versions if version[0] < newest]
-            superseded += _late_rows(seeks, key, late, newest)
+            superseded += _late_rows(neighbours, key, late, newest)
             versions = versions[len(late) :]
         if not versions:
             continue
@@ -127,28 +168,35 @@ def _name(key: bytes, start_ms: int) -> bytes:
     return prefix + (MAX_TIME_MS - start_ms).to_bytes(SUFFIX_BYTES)
 
 
+def _found(seeks: tuple[Seek, Seek], name: bytes) -> Neighbour:
+    """Return what is stored around the version with *name*."""
+    up, down = seeks
+    prefix, start = name[: -_HEADER.size], _start_of(name)
+    found = up(name)
+    if found is not None and found[0].startswith(prefix):
+        end: int = _HEADER.unpack_from(found[1])[0]
+        if end > start:
+            return found, end
+    found = down(name)
+    if found is not None and found[0].startswith(prefix):
+        return None, _start_of(found[0])
+    return None, MAX_TIME_MS
+
+
+def _start_of(name: bytes) -> int:
+    return MAX_TIME_MS - int.from_bytes(name[-_HEADER.size :])
+
+
 def _late_rows(
-    seeks: tuple[Seek, Seek], key: bytes, late: list[tuple[int, bytes]], newest_ms: int
+    neighbours: Neighbours, key: bytes, late: list[tuple[int, bytes]], newest_ms: int
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield rows of versions of *key* that begin before the stored latest, and of what they end."""
-    up, down = seeks
     after_ms = _NEVER_MS
     ends = [start for start, _ in late[1:]] + [newest_ms]
     for (start, value), following_ms in zip(late, ends, strict=True):
         name = _name(key, start)
-        prefix = name[: -_HEADER.size]
-        end = following_ms
-        found = up(name)
-        if found is not None and found[0].startswith(prefix):
-            stored_end: int = _HEADER.unpack_from(found[1])[0]
-            begun = MAX_TIME_MS - int.from_bytes(found[0][-_HEADER.size :])
-            if stored_end > start:
-                end = min(end, stored_end)
-                if after_ms < begun < start:
-                    yield found[0], _pack(start) + found[1][_HEADER.size :]
-        else:
-            found = down(name)
-            if found is not None and found[0].startswith(prefix):
-                end = min(end, MAX_TIME_MS - int.from_bytes(found[0][-_HEADER.size :]))
-        yield name, _pack(end) + value
+        valid, end = neighbours[name]
+        if valid is not None and after_ms < _start_of(valid[0]) < start:
+            yield valid[0], _pack(start) + valid[1][_HEADER.size :]
+        yield name, _pack(min(end, following_ms)) + value
         after_ms = start
