@@ -108,6 +108,14 @@ def asked_for(group: str, first: Target, of_the_floor: Target) -> list[Target]:
     return [replace(first, unasked="retired"), of_the_floor]
 
 
+def asked_with_floor(group: str, first: Target, row: str) -> list[Target]:
+    """Return `asked_for` *first* and 1.15 of the floor that it shows, whose row is called *row*."""
+    if first.floor is None:
+        raise ValueError(f"the target of {group!r} names no floor")
+    of_the_floor = Target(case=first.case, base=first.floor, at_most=FLOOR_FACTOR, row=row)
+    return asked_for(group, first, of_the_floor)
+
+
 def table() -> str:
     """Return what was retired, with the floors."""
     lines = [

@@ -10,7 +10,7 @@ import pytest
 from statestores_benchmarks.cases import Target
 from statestores_benchmarks.report import UnknownSectionError, fill, report
 from statestores_benchmarks.results import Results, ResultsError
-from statestores_benchmarks.retired import RETIRED, Retired, asked_for
+from statestores_benchmarks.retired import RETIRED, Retired, asked_for, asked_with_floor
 from statestores_benchmarks.tables import contenders, images, missed, tables, targets
 from statestores_conformance.many_cases import for_each
 
@@ -120,6 +120,14 @@ class TestRetired:
         assert asked_for("kafka-window-fetch", replace(asked, at_most=1), instead)[1] == instead
         with pytest.raises(ValueError, match="another target than the one that was retired"):
             asked_for("kafka-window-fetch", asked, instead)
+        with_floor = replace(asked, floor="floor")
+        assert asked_with_floor("kafka-versioned-put", with_floor, "a put, of the floor") == (
+            asked_for(
+                "kafka-versioned-put", with_floor, replace(instead, row="a put, of the floor")
+            )
+        )
+        with pytest.raises(ValueError, match="'kafka-versioned-put' names no floor"):
+            asked_with_floor("kafka-versioned-put", asked, "a put, of the floor")
         with pytest.raises(ValueError, match="within the target"):
             retired(at_most=0.95, floors=(0.951, 0.97, 0.932))
         with pytest.raises(ValueError, match="measure its floor once more"):

@@ -12,12 +12,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, pairwise, starmap
 from pathlib import Path
-from struct import Struct
 from typing import Any
 
 from statestores.semantics.every_kind.arguments import MAX_TIME_MS
 from statestores.semantics.rows.layout import DATA, HISTORY
-from statestores.semantics.versioned.rows import SUFFIX_BYTES
+from statestores.semantics.versioned.rows import (
+    HEADER_BYTES,
+    SUFFIX_BYTES,
+    pack_header,
+    start_of,
+    unpack_header,
+)
 from statestores_benchmarks.cases import Outcome, Timed
 from statestores_benchmarks.data import COMMIT_ROWS
 from statestores_benchmarks.drivers import OPENED, content
@@ -32,9 +37,6 @@ Neighbour = tuple[tuple[bytes, bytes] | None, int]
 
 Neighbours = dict[bytes, Neighbour]
 """The same by the name of the one that starts, for all late ones since the last commit."""
-
-_HEADER = Struct(">Q")
-_pack = _HEADER.pack
 
 _NEVER_MS = -1
 """Before every start."""
@@ -134,7 +136,7 @@ def _commit(
     superseded: list[tuple[bytes, bytes]] = []
     for key, waiting, stored in zip(keys, map(pending.__getitem__, keys), before, strict=True):
         if type(waiting) is tuple and (stored is None or stored[0] < waiting[0]):
-            header = _pack(waiting[0])
+            header = pack_header(waiting[0])
             rows.append((DATA + key, header + waiting[1]))
             latest[key] = waiting
             if stored is not None:
@@ -153,11 +155,11 @@ def _commit(
         if stored is not None and versions[0][0] != newest:
             versions.insert(0, stored)
         superseded += [
-            (_name(key, start), _pack(end) + value)
+            (_name(key, start), pack_header(end) + value)
             for (start, value), (end, _) in pairwise(versions)
         ]
         latest[key] = start, value = versions[-1]
-        rows.append((DATA + key, _pack(start) + value))
+        rows.append((DATA + key, pack_header(start) + value))
     put, write = begin()
     deque(starmap(put, chain(rows, superseded)), maxlen=0)
     write()
@@ -171,20 +173,16 @@ def _name(key: bytes, start_ms: int) -> bytes:
 def _found(seeks: tuple[Seek, Seek], name: bytes) -> Neighbour:
     """Return what is stored around the version with *name*."""
     up, down = seeks
-    prefix, start = name[: -_HEADER.size], _start_of(name)
+    prefix, start = name[:-HEADER_BYTES], start_of(name)
     found = up(name)
     if found is not None and found[0].startswith(prefix):
-        end: int = _HEADER.unpack_from(found[1])[0]
+        end: int = unpack_header(found[1])[0]
         if end > start:
             return found, end
     found = down(name)
     if found is not None and found[0].startswith(prefix):
-        return None, _start_of(found[0])
+        return None, start_of(found[0])
     return None, MAX_TIME_MS
-
-
-def _start_of(name: bytes) -> int:
-    return MAX_TIME_MS - int.from_bytes(name[-_HEADER.size :])
 
 
 def _late_rows(
@@ -196,7 +194,7 @@ def _late_rows(
     for (start, value), following_ms in zip(late, ends, strict=True):
         name = _name(key, start)
         valid, end = neighbours[name]
-        if valid is not None and after_ms < _start_of(valid[0]) < start:
-            yield valid[0], _pack(start) + valid[1][_HEADER.size :]
-        yield name, _pack(min(end, following_ms)) + value
+        if valid is not None and after_ms < start_of(valid[0]) < start:
+            yield valid[0], pack_header(start) + valid[1][HEADER_BYTES:]
+        yield name, pack_header(min(end, following_ms)) + value
         after_ms = start

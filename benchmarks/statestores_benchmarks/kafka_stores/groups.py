@@ -6,12 +6,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from statestores_benchmarks.cases import FLOOR_FACTOR, Case, Group, Scale, Target
+from statestores_benchmarks.cases import STEADY_ROUNDS, Case, Group, Scale, Target
 from statestores_benchmarks.kafka_stores import driver, ours
 from statestores_benchmarks.kafka_stores.ours import Options, Way
 from statestores_benchmarks.kafka_stores.peer import Peer, started
 from statestores_benchmarks.kafka_stores.rows import VERSIONS, Rows
-from statestores_benchmarks.retired import asked_for
+from statestores_benchmarks.retired import asked_with_floor
 
 WORKLOAD = "kafka-stores"
 KAFKA = "Kafka Streams (JVM)"
@@ -20,9 +20,6 @@ UNCACHED = "statestores, no read cache"
 FLOOR = "RocksDB's driver, bare calls"
 _AGAINST_DRIVER = "against the bare driver's calls"
 _AGAINST = "against Kafka Streams' store (JVM)"
-_LEAST_ROUNDS = 9
-"""Medians of three differ from run to run by more than most targets are missed by
-(docs/decisions/0190-a-floor-does-what-the-contract-asks.md)."""
 
 _NO_READ_CACHE: Options = {"read_cache_bytes": 0}
 _DURABILITY = (
@@ -44,7 +41,7 @@ class Work(NamedTuple):
     """How ours does it."""
 
     target: float
-    """The most that ours may take, as a multiple of Kafka Streams' time; `asked_for` says whether
+    """The most that ours may take, as a multiple of Kafka Streams' time; `retired` says whether
     it was retired."""
 
     floor: Way
@@ -219,10 +216,10 @@ def _group(work: Work, rows: Rows, peer: Peer) -> Group:
         cases.append(Case(f"{OURS}, committed every 1,000", partial(work.short, rows, {})))
     cases.append(Case(FLOOR, partial(work.floor, rows, {})))
     name = f"kafka-{work.name.replace(' ', '-')}"
-    targets = asked_for(
+    targets = asked_with_floor(
         name,
         Target(case=OURS, at_most=work.target, row=f"{work.name}, {_AGAINST}", floor=FLOOR),
-        Target(case=OURS, at_most=FLOOR_FACTOR, base=FLOOR, row=f"{work.name}, {_AGAINST_DRIVER}"),
+        f"{work.name}, {_AGAINST_DRIVER}",
     )
     if work.uncached is not None:
         row = f"{work.name} without read cache, {_AGAINST}"
@@ -235,5 +232,5 @@ def _group(work: Work, rows: Rows, peer: Peer) -> Group:
         durability=_DURABILITY,
         row=f"Kafka Streams' stores: {work.name}",
         targets=targets,
-        least_rounds=_LEAST_ROUNDS,
+        least_rounds=STEADY_ROUNDS,
     )

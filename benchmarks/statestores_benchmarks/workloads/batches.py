@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from statestores_benchmarks.cases import (
-    FLOOR_FACTOR,
+    STEADY_ROUNDS,
     Case,
     Group,
     Outcome,
@@ -21,7 +21,7 @@ from statestores_benchmarks.data import COMMIT_ROWS, VALUE, distinct_keys, zipf_
 from statestores_benchmarks.drivers import OPENED, content, open_typed
 from statestores_benchmarks.floors.columns import put_rows
 from statestores_benchmarks.floors.versions import put_versions
-from statestores_benchmarks.retired import asked_for
+from statestores_benchmarks.retired import asked_with_floor
 
 _UPDATE_ROWS = 10_000
 _ZIPF_KEYS = 50_000
@@ -34,9 +34,6 @@ _COLUMNS = "add_many of Arrow columns"
 _SINGLE = "one by one"
 _PUT_MANY = "put_many of 1,000"
 _FLOOR = "the floor, by the driver's calls"
-
-_LEAST_ROUNDS = 9
-"""What is reached lies nearer to the targets than medians of three rounds to each other."""
 
 Columns = Sequence[list[Any]]
 
@@ -141,12 +138,10 @@ def _put_group(backend: str, kind: str, columns: Columns) -> Group:
     )
     row = f"{kind} put_many of 1,000 with commit against"
     name = f"{backend}-{kind}-put-many"
-    targets = asked_for(
+    targets = asked_with_floor(
         name,
         Target(case=_PUT_MANY, at_most=0.75, row=f"{row} single puts, {backend}", floor=_FLOOR),
-        Target(
-            case=_PUT_MANY, at_most=FLOOR_FACTOR, base=_FLOOR, row=f"{row} the floor, {backend}"
-        ),
+        f"{row} the floor, {backend}",
     )
     return Group(
         name=name,
@@ -158,7 +153,7 @@ def _put_group(backend: str, kind: str, columns: Columns) -> Group:
             Case(_FLOOR, floor),
         ],
         targets=targets,
-        least_rounds=_LEAST_ROUNDS,
+        least_rounds=STEADY_ROUNDS,
     )
 
 

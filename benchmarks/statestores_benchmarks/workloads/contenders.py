@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
-from statestores_benchmarks.cases import Group, Scale, Target
+from statestores_benchmarks.cases import STEADY_ROUNDS, Group, Scale, Target
 from statestores_benchmarks.contenders.faust_table import FAUST_BYTES, FAUST_JSON
 from statestores_benchmarks.contenders.quix import QUIX_BYTES, QUIX_JSON
 from statestores_benchmarks.contenders.raw import BYTES, OURS_JSON, OURS_ROCKSDB, RAW_JSON
@@ -18,9 +18,6 @@ from statestores_benchmarks.contenders.work import (
 from statestores_benchmarks.data import distinct_keys, drawn, zipf_keys
 
 _EVERYBODY = (*BYTES, QUIX_BYTES, FAUST_BYTES)
-
-_LEAST_ROUNDS = 9
-"""What is reached lies nearer to the target than medians of three rounds to each other."""
 
 
 def groups(scale: Scale) -> Iterator[Group]:
@@ -61,7 +58,7 @@ def groups(scale: Scale) -> Iterator[Group]:
         name="everybody-json-counter",
         title="Everybody: the same counter as JSON objects",
         operations=rows,
-        least_rounds=_LEAST_ROUNDS,
+        least_rounds=STEADY_ROUNDS,
         row="Zipf counter of JSON, commit every 10,000",
         cases=cases((RAW_JSON, OURS_JSON, QUIX_JSON, FAUST_JSON), partial(json_counts, counted)),
         targets=[

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
-from statestores_benchmarks.cases import FLOOR_FACTOR, Case, Group, Scale, Sweep, Target
+from statestores_benchmarks.cases import STEADY_ROUNDS, Case, Group, Scale, Sweep, Target
 from statestores_benchmarks.contenders.door import Contender
 from statestores_benchmarks.contenders.raw import (
     COUNTER_FLOORS,
@@ -19,7 +19,7 @@ from statestores_benchmarks.contenders.raw import (
 )
 from statestores_benchmarks.contenders.work import Rows, case_name, cases, counts, gets, puts
 from statestores_benchmarks.data import distinct_keys, drawn, zipf_keys
-from statestores_benchmarks.retired import asked_for
+from statestores_benchmarks.retired import asked_with_floor
 
 _PAIRS = {
     "rocksdb": (RAW_ROCKSDB, OURS_ROCKSDB),
@@ -30,8 +30,6 @@ _CACHED = "get from the read cache"
 _CACHED_ROWS = 20_000
 """What fits in a read cache of the default size."""
 _INTERVALS = (1, 10, 100, 1_000, 10_000)
-_LEAST_ROUNDS = 9
-"""Medians of three rounds differ by more than what is reached differs from the targets."""
 
 BytesContender = Contender[bytes, bytes]
 
@@ -53,9 +51,9 @@ def _puts(backend: str, raw: BytesContender, ours: BytesContender, rows: int) ->
         name=f"{backend}-put",
         title=f"{backend}: put {rows:,} distinct keys, commit every 1,000",
         operations=rows,
-        least_rounds=_LEAST_ROUNDS,
+        least_rounds=STEADY_ROUNDS,
         cases=cases((raw, ours, floor), partial(puts, keys)),
-        targets=asked_for(
+        targets=asked_with_floor(
             f"{backend}-put",
             Target(
                 case=case_name(ours),
@@ -63,12 +61,7 @@ def _puts(backend: str, raw: BytesContender, ours: BytesContender, rows: int) ->
                 row=f"put, commit every 1,000, against direct puts, {backend}",
                 floor=case_name(floor),
             ),
-            Target(
-                case=case_name(ours),
-                at_most=FLOOR_FACTOR,
-                base=case_name(floor),
-                row=f"put, commit every 1,000, against the floor, {backend}",
-            ),
+            f"put, commit every 1,000, against the floor, {backend}",
         ),
     )
 
@@ -88,7 +81,7 @@ def _gets(backend: str, raw: BytesContender, ours: BytesContender, rows: int) ->
             Case(_CACHED, gets(keys[:_CACHED_ROWS], cached, ours, Rows.JUST_COMMITTED)),
         ],
         targets=[
-            *asked_for(
+            *asked_with_floor(
                 f"{backend}-get",
                 Target(
                     case=case_name(ours),
@@ -97,12 +90,7 @@ def _gets(backend: str, raw: BytesContender, ours: BytesContender, rows: int) ->
                     row=f"get against the driver's get, {backend}",
                     floor=case_name(floor),
                 ),
-                Target(
-                    case=case_name(ours),
-                    at_most=FLOOR_FACTOR,
-                    base=case_name(floor),
-                    row=f"get against the floor, {backend}",
-                ),
+                f"get against the floor, {backend}",
             ),
             Target(
                 case=_BUFFERED, at_most=0.3, row=f"get from the write buffer against it, {backend}"
@@ -118,9 +106,9 @@ def _counter(backend: str, raw: BytesContender, ours: BytesContender, rows: int)
         name=f"{backend}-counter",
         title=f"{backend}: count {rows:,} events of 20,000 keys, Zipf, commit every 10,000",
         operations=rows,
-        least_rounds=_LEAST_ROUNDS,
+        least_rounds=STEADY_ROUNDS,
         cases=cases((raw, ours, floor), partial(counts, zipf_keys(rows))),
-        targets=asked_for(
+        targets=asked_with_floor(
             f"{backend}-counter",
             Target(
                 case=case_name(ours),
@@ -128,12 +116,7 @@ def _counter(backend: str, raw: BytesContender, ours: BytesContender, rows: int)
                 row=f"Zipf counter, commit every 10,000, against get and put, {backend}",
                 floor=case_name(floor),
             ),
-            Target(
-                case=case_name(ours),
-                at_most=FLOOR_FACTOR,
-                base=case_name(floor),
-                row=f"Zipf counter, commit every 10,000, against the floor, {backend}",
-            ),
+            f"Zipf counter, commit every 10,000, against the floor, {backend}",
         ),
     )
 

@@ -5,7 +5,7 @@ two retentions when the time is taken, so the sweep, the vacuum or the removal i
 commit. Rows are counted afterwards, in the engine.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +18,7 @@ from statestores.semantics import open_on_engine
 from statestores.semantics.rows.layout import DATA, END, HISTORY
 from statestores.spi import Engine
 from statestores_benchmarks.cases import (
-    FLOOR_FACTOR,
+    STEADY_ROUNDS,
     Case,
     Figure,
     Group,
@@ -29,8 +29,8 @@ from statestores_benchmarks.cases import (
 )
 from statestores_benchmarks.data import COMMIT_ROWS, VALUE, distinct_keys, zipf_keys
 from statestores_benchmarks.drivers import RAW, RETENTION_MS
-from statestores_benchmarks.floors.expiring import FLOORS, put_expiring
-from statestores_benchmarks.retired import asked_for
+from statestores_benchmarks.floors.expiring import FLOORS, Puts, put_expiring
+from statestores_benchmarks.retired import asked_with_floor
 
 _WRITTEN_FOR_EACH_LIVING = 6
 _RETENTIONS_BEFORE = 2
@@ -39,12 +39,6 @@ _KEPT = "rows kept for one needed"
 _WITHOUT, _WITH = "without expiry", "with expiry"
 _COUNTED = "with expiry, rows counted as well"
 _FLOOR = "the floor, by the driver's calls"
-
-_LEAST_ROUNDS = 9
-"""Of three rounds windows were at 2.21 and 1.36 in two runs, on both sides of 1.5."""
-
-Puts = Sequence[tuple[bytes, int]]
-"""Keys and times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +117,10 @@ def _group(backend: str, kind: _Kind, rows: int) -> Group:
         floors = [
             Case(_FLOOR, partial(put_expiring, kind.name, backend, before, measured, live)),
         ]
-        targets = asked_for(
+        targets = asked_with_floor(
             name,
             replace(targets[0], floor=_FLOOR),
-            Target(case=_WITH, at_most=FLOOR_FACTOR, base=_FLOOR, row=of_floor),
+            of_floor,
         )
     return Group(
         name=name,
@@ -138,7 +132,7 @@ def _group(backend: str, kind: _Kind, rows: int) -> Group:
             Case(_COUNTED, partial(_counted, backend, kind, before, measured, live)),
             *floors,
         ],
-        least_rounds=_LEAST_ROUNDS,
+        least_rounds=STEADY_ROUNDS,
         targets=[
             *targets,
             Target(case=_COUNTED, at_most=1.3, figure=Figure.QUANTITY, quantity=_KEPT, row=kept),

@@ -7,7 +7,7 @@ from pathlib import Path
 import statestores as ss
 from statestores.arrow.snapshots.snapshot import write_snapshot
 from statestores_benchmarks.cases import (
-    FLOOR_FACTOR,
+    STEADY_ROUNDS,
     Case,
     Group,
     Metric,
@@ -19,13 +19,11 @@ from statestores_benchmarks.cases import (
 from statestores_benchmarks.data import VALUE, distinct_keys
 from statestores_benchmarks.drivers import open_key_values, raw_rocksdb
 from statestores_benchmarks.floors.exporting import export_rows
-from statestores_benchmarks.retired import asked_for
+from statestores_benchmarks.retired import asked_with_floor
 
 _CHANGELOG = ss.TopicPartition("bench-changelog", 0)
 _OURS = "checksummed Arrow snapshot, fsynced"
 _FLOOR = "the floor: the driver's scan and bare pyarrow"
-_LEAST_ROUNDS = 9
-"""Elapsed time: of three rounds it was at 1.46 and at 3.36."""
 
 
 def groups(scale: Scale) -> Iterator[Group]:
@@ -76,11 +74,11 @@ def groups(scale: Scale) -> Iterator[Group]:
             Case(_OURS, export),
             Case(_FLOOR, floor),
         ],
-        least_rounds=_LEAST_ROUNDS,
-        targets=asked_for(
+        least_rounds=STEADY_ROUNDS,
+        targets=asked_with_floor(
             "snapshot-export",
             Target(case=_OURS, at_most=1.45, floor=_FLOOR),
-            Target(case=_OURS, at_most=FLOOR_FACTOR, base=_FLOOR, row=f"{_OURS}, of the floor"),
+            f"{_OURS}, of the floor",
         ),
     )
 

@@ -16,7 +16,7 @@ from statestores.semantics.every_kind.arguments import MAX_TIME_MS
 from statestores.semantics.rows.layout import DATA, HISTORY
 from statestores.semantics.versioned.rows import HEADER_BYTES, SUFFIX_BYTES, unpack_header
 from statestores_benchmarks.cases import (
-    FLOOR_FACTOR,
+    STEADY_ROUNDS,
     Case,
     Figure,
     Group,
@@ -29,7 +29,7 @@ from statestores_benchmarks.contenders import quix
 from statestores_benchmarks.data import COMMIT_ROWS, distinct_keys, drawn, times, zipf_keys
 from statestores_benchmarks.drivers import RETENTION_MS, raw_rocksdb
 from statestores_benchmarks.floors.version_streams import stream_commits
-from statestores_benchmarks.retired import asked_for
+from statestores_benchmarks.retired import asked_with_floor
 
 _VERSIONS = 10
 _STEP_MS = 1_000
@@ -38,9 +38,6 @@ _QUIX = "Quix Streams' timestamped store"
 _BARE = "rocksdict on the same rows, JSON"
 _COMPARED = 500
 _AT_LEAST = 5
-_LEAST_ROUNDS = 9
-"""Of three rounds the floor of one read was at 3.5 and 6.75 in two runs, on both sides of 5."""
-
 _new_tuple = tuple.__new__
 """Makes a named tuple in a third of the time that its class takes, as in ours."""
 
@@ -78,8 +75,8 @@ def _puts(name: str, what: str, rows: Rows) -> Group:
             Case(_QUIX, partial(_quix_putting, rows), contender="Quix Streams", needs=quix.NEEDS),
             Case(_BARE, partial(_bare_putting, rows)),
         ],
-        least_rounds=_LEAST_ROUNDS,
-        targets=asked_for(
+        least_rounds=STEADY_ROUNDS,
+        targets=asked_with_floor(
             f"timestamped-put-{name}",
             Target(
                 case=_OURS,
@@ -89,12 +86,7 @@ def _puts(name: str, what: str, rows: Rows) -> Group:
                 row=f"{row}, against Quix Streams' timestamped store",
                 floor=_BARE,
             ),
-            Target(
-                case=_OURS,
-                base=_BARE,
-                at_most=FLOOR_FACTOR,
-                row=f"{row}, against the bare driver's calls",
-            ),
+            f"{row}, against the bare driver's calls",
         ),
     )
 
@@ -105,7 +97,7 @@ def _gets(name: str, what: str, rows: Rows, asked: Rows) -> Group:
         name=f"timestamped-get-{name}",
         title=f"Get {len(asked):,} JSON values as of {what}, {_VERSIONS} versions a key",
         operations=len(asked),
-        least_rounds=_LEAST_ROUNDS,
+        least_rounds=STEADY_ROUNDS,
         row=row,
         cases=[
             Case(_OURS, partial(_getting, rows, asked), contender="statestores, RocksDB"),
@@ -117,7 +109,7 @@ def _gets(name: str, what: str, rows: Rows, asked: Rows) -> Group:
             ),
             Case(_BARE, partial(_bare_getting, rows, asked)),
         ],
-        targets=asked_for(
+        targets=asked_with_floor(
             f"timestamped-get-{name}",
             Target(
                 case=_OURS,
@@ -127,12 +119,7 @@ def _gets(name: str, what: str, rows: Rows, asked: Rows) -> Group:
                 row=f"{row}, against Quix Streams' timestamped store",
                 floor=_BARE,
             ),
-            Target(
-                case=_OURS,
-                base=_BARE,
-                at_most=FLOOR_FACTOR,
-                row=f"{row}, against the bare driver's calls",
-            ),
+            f"{row}, against the bare driver's calls",
         ),
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from statestores_benchmarks.cases import (
-    FLOOR_FACTOR,
+    STEADY_ROUNDS,
     Case,
     Group,
     Outcome,
@@ -28,15 +28,13 @@ from statestores_benchmarks.data import (
 )
 from statestores_benchmarks.drivers import RAW, content, open_versions, raw_batch, raw_rocksdb
 from statestores_benchmarks.floors.version_streams import put_stream
-from statestores_benchmarks.retired import asked_for
+from statestores_benchmarks.retired import asked_with_floor
 
 _VERSIONS = 10
 _STEP_MS = 1_000
 _LATE_SHARE = 0.1
 _FILES = 12
 _FLOOR = "the floor, by the driver's calls"
-_LEAST_ROUNDS = 9
-"""Of three rounds the same rows were at 3.61 and 5.68 in two runs."""
 
 
 def groups(scale: Scale) -> Iterator[Group]:
@@ -127,16 +125,11 @@ def _puts(backend: str, stream: _Stream) -> Group:
             Case("versioned put", partial(_put_all, backend, stream)),
             Case(_FLOOR, partial(put_stream, backend, rows, lambda _: VALUE)),
         ],
-        least_rounds=_LEAST_ROUNDS,
-        targets=asked_for(
+        least_rounds=STEADY_ROUNDS,
+        targets=asked_with_floor(
             name,
             Target(case="versioned put", at_most=stream.at_most, floor=_FLOOR),
-            Target(
-                case="versioned put",
-                at_most=FLOOR_FACTOR,
-                base=_FLOOR,
-                row=f"{title}: versioned put, against the floor",
-            ),
+            f"{title}: versioned put, against the floor",
         ),
     )
 
