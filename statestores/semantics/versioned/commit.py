@@ -24,6 +24,7 @@ from statestores.semantics.versioned.rows import (
     Latest,
     Waiting,
     data_key,
+    history_from,
     history_key,
     history_row,
     latest_of,
@@ -33,6 +34,7 @@ from statestores.semantics.versioned.rows import (
     unpack_header,
     versions_of,
 )
+from statestores.semantics.versioned.view import stored_start_before_row
 from statestores.spi.engine import EngineReader
 
 Rows = dict[bytes, bytes | None]
@@ -154,7 +156,7 @@ def _resolve_key(
         stored_start, stored_value = before
         if starts[0] < stored_start:
             late = bisect_left(starts, stored_start)
-            floor = _put_late(reader, superseded, prefix, versions, [*starts[:late], stored_start])
+            floor = _put_late(reader, superseded, key, versions, [*starts[:late], stored_start])
             if late == len(starts):
                 return floor
             del starts[:late]
@@ -204,20 +206,18 @@ def _put_chain(
 def _put_late(
     reader: EngineReader,
     rows: Rows,
-    prefix: bytes,
+    key: bytes,
     versions: Mapping[int, bytes | None],
     starts: list[int],
 ) -> int:
     """Write those of *versions* that start before the stored latest; return the lowest end.
 
-    *starts* are theirs, ascending, and that of the stored latest behind them. *prefix* is that of
-    the key's rows of history.
+    *starts* are theirs, ascending, and that of the stored latest behind them.
     """
     floor = MAX_TIME_MS
     after = _NEVER_MS
-    lowest, stop = prefix + b"\x00\x00", prefix + b"\x00\x01"
     for start, following in pairwise(starts):
-        row_key = prefix + (MAX_TIME_MS - start).to_bytes(SUFFIX_BYTES)
+        row_key, stop = history_from(key, start)
         found = reader.first(row_key, stop)
         end = _NEVER_MS
         if found is not None:
@@ -230,8 +230,7 @@ def _put_late(
                 rows[previous_key] = ended.to_bytes(HEADER_BYTES) + previous[HEADER_BYTES:]
                 floor = min(floor, start)
         if end <= start:  # none is valid then: it ends where the next one starts
-            found = reader.last(lowest, row_key)
-            end = following if found is None else start_of(found[0])
+            end = stored_start_before_row(reader, key, row_key, following)
         end = min(end, following)
         rows[row_key] = history_row(end, versions[start])
         floor = min(floor, end)

@@ -5,7 +5,6 @@ whatever changes the engine calls `forget`.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
 
 from statestores.spi.engine import EngineReader
 
@@ -17,7 +16,8 @@ ROW_OVERHEAD_BYTES = 400
 place."""
 
 Row = tuple[bytes, bytes]
-Bound = TypeVar("Bound", bytes, bytes | None)
+Found = dict[bytes | None, Row | None]
+"""What was found, by the bound that was sought from."""
 
 
 class RememberedSeeks(EngineReader):
@@ -26,8 +26,8 @@ class RememberedSeeks(EngineReader):
     def __init__(self, reader: EngineReader) -> None:
         """Read from *reader*."""
         self._reader = reader
-        self._first: dict[bytes, Row | None] = {}
-        self._last: dict[bytes | None, Row | None] = {}
+        self._first: Found = {}
+        self._last: Found = {}
         self._held_bytes = 0
 
     def get(self, key: bytes) -> bytes | None:
@@ -48,7 +48,7 @@ class RememberedSeeks(EngineReader):
             return self._last[stop]
         return self._kept(self._last, stop, self._reader.last(start, stop))
 
-    def _kept(self, rows: dict[Bound, Row | None], bound: Bound, found: Row | None) -> Row | None:
+    def _kept(self, rows: Found, bound: bytes | None, found: Row | None) -> Row | None:
         """Return *found*, and remember it in *rows*, if there is room."""
         if self._held_bytes < MOST_BYTES:
             rows[bound] = found

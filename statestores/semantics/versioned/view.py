@@ -385,6 +385,16 @@ def stored_start_after(reader: EngineReader, key: bytes, start_ms: int, newest_m
         end: int = unpack_header(valid[1])[0] & ~DELETED
         if end > start_ms:
             return end
+    return stored_start_before_row(reader, key, row_key, newest_ms)
+
+
+def stored_start_before_row(
+    reader: EngineReader, key: bytes, row_key: bytes, newest_ms: int
+) -> int:
+    """Return what `stored_start_after` does where no version of *key* is valid then.
+
+    *row_key* is that of a version which starts at that time: newer ones lie before it.
+    """
     found = reader.last(history_bounds(key)[0], row_key)
     return newest_ms if found is None else start_of(found[0])
 
