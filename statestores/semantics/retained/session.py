@@ -263,7 +263,7 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         newest = self._cached.get(key)
         if newest is None or end_ms < newest[0] or end_ms <= self._horizon:
             return self._visible_value(self._rows.data_key(key, end_ms, start_ms), end_ms)
-        for end, start, value in newest[1]:
+        for end, start, value in newest[1:]:
             if end == end_ms and start == start_ms:
                 return value
         return None
@@ -285,12 +285,12 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
             and 0 <= earliest_end_ms <= MAX_TIME_MS
             and 0 <= latest_start_ms <= MAX_TIME_MS
         ):
-            from_ms, sessions = self._cached[key]
+            newest = self._cached[key]
             low_ms = self._horizon + 1
             if earliest_end_ms > low_ms:  # noqa: PLR1730  # a call costs a tenth
                 low_ms = earliest_end_ms
-            if from_ms <= low_ms:
-                return self.count_iterator(self._found(key, sessions, low_ms, latest_start_ms))
+            if newest[0] <= low_ms:
+                return self.count_iterator(self._found(key, newest[1:], low_ms, latest_start_ms))
         return super().find_sessions(key, earliest_end_ms, latest_start_ms, reverse=reverse)
 
     def _records_of(
@@ -307,7 +307,7 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         latest_ms = MAX_TIME_MS if latest_start_ms is None else latest_start_ms
         newest = self._cached.get(key)
         if newest is not None and newest[0] <= low_ms and reverse is False:
-            return self._found(key, newest[1], low_ms, latest_ms)
+            return self._found(key, newest[1:], low_ms, latest_ms)
         rows = self._visible_rows_of(key, earliest_end_ms, None, reverse=reverse)
         if reverse or not isinstance(rows, list) or not self._cache.takes_next():
             return self._records(rows, latest_start_ms, key)
@@ -319,7 +319,7 @@ class EngineSessionStore(EngineRetainedStore, SessionReads, SessionStore[bytes, 
         return self._found(key, sessions, low_ms, latest_ms)
 
     def _found(
-        self, key: bytes, sessions: list[Found], low_ms: int, latest_ms: int
+        self, key: bytes, sessions: Iterable[Found], low_ms: int, latest_ms: int
     ) -> Generator[SessionRecord[bytes, bytes], None, None]:
         """Yield those of *sessions* that end from *low_ms* on and start by *latest_ms*.
 

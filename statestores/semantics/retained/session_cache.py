@@ -10,29 +10,28 @@ Invariants:
 """
 
 from collections.abc import Iterable
-from itertools import islice
+from itertools import islice, starmap
 
 from statestores.semantics.rows.row_cache import KEEP_ONE_IN
 
 Found = tuple[int, int, bytes]
 """End, start and value of a session. Those of a key are sorted: no two have the same times."""
 
-Newest = tuple[int, list[Found]]
-"""All sessions of a key that end at a time or later, and that time. The list is never changed:
-iterators go through it."""
+Newest = tuple[int, *tuple[Found, ...]]
+"""A time, and all sessions of a key that end then or later. One object: there are very many."""
 
 MOST_SESSIONS = 2
 """Of each key so many are kept: an event meets the last one, or one that ended just before it."""
 
-KEY_OVERHEAD_BYTES = 320
-SESSION_OVERHEAD_BYTES = 160
+KEY_OVERHEAD_BYTES = 224
+SESSION_OVERHEAD_BYTES = 176
 """What a key takes in memory besides its bytes, and a session besides those of its value."""
 
 
 class SessionCache:
     """The sessions, and how much memory they take."""
 
-    __slots__ = ("_capacity_bytes", "_held_bytes", "_is_filled", "_misses", "by_key")
+    __slots__ = ("_capacity_bytes", "_dropped", "_held_bytes", "_is_filled", "_misses", "by_key")
 
     def __init__(self, capacity_bytes: int) -> None:
         """Begin with none; with a capacity of 0 it stays so."""
@@ -41,6 +40,7 @@ class SessionCache:
 
         self._capacity_bytes = capacity_bytes
         self._held_bytes = 0
+        self._dropped = 0  # keys for which there was no room, since what is held was counted
         self._is_filled = False  # whether there was ever no room
         self._misses = 0
 
@@ -59,10 +59,11 @@ class SessionCache:
         if len(sessions) > MOST_SESSIONS:
             from_ms = sessions[-MOST_SESSIONS - 1][0] + 1
             sessions = sessions[-MOST_SESSIONS:]
-        size = _taken(key, sessions)
+        newest: Newest = (from_ms, *sessions)
+        size = _taken(key, newest)
         if size <= self._capacity_bytes:
             self.drop((key,))
-            self.by_key[key] = from_ms, sessions
+            self.by_key[key] = newest
             self._held_bytes += size
             if self._held_bytes > self._capacity_bytes:
                 self._make_room()
@@ -71,7 +72,7 @@ class SessionCache:
         self, key: bytes, before: Newest, start_ms: int, end_ms: int, value: bytes | None
     ) -> None:
         """Bring *key* back after a put; *before* is what was here, and was taken out for it."""
-        from_ms, sessions = before
+        from_ms, *sessions = before
         if end_ms < from_ms:
             self.by_key[key] = before
             return
@@ -91,7 +92,7 @@ class SessionCache:
                     oldest = kept.pop(0)
                     held -= SESSION_OVERHEAD_BYTES + len(oldest[2])
                     from_ms = oldest[0] + 1
-        self.by_key[key] = from_ms, kept
+        self.by_key[key] = from_ms, *kept
         self._held_bytes = held
         if held > self._capacity_bytes:
             self._make_room()
@@ -102,7 +103,7 @@ class SessionCache:
             for key in keys:
                 found = by_key.pop(key, None)
                 if found is not None:
-                    self._held_bytes -= _taken(key, found[1])
+                    self._held_bytes -= _taken(key, found)
 
     def forget(self) -> None:
         """Forget everything: the store may have changed by other means."""
@@ -111,22 +112,26 @@ class SessionCache:
         self._is_filled = False
 
     def _make_room(self) -> None:
-        """Drop the keys that were not used for longest, down to half of the capacity."""
+        """Drop the keys that were not used for longest, until a sixteenth of the capacity is free.
+
+        Few go at once: of keys that come in turns, what was not used for longest comes next. To
+        count all that is held is dear, so it is done once for as many keys that go as are kept.
+        """
         by_key = self.by_key
         self._is_filled = True
-        while True:
-            # Counted anew: an interrupted put may have left its key in the sum.
-            self._held_bytes = sum(_taken(key, found[1]) for key, found in by_key.items())
-            if self._held_bytes <= self._capacity_bytes // 2:
-                return
-            kept = list(islice(by_key.items(), len(by_key) // 2 + 1, None))
-            by_key.clear()
-            by_key.update(kept)
+        while self._held_bytes > self._capacity_bytes - self._capacity_bytes // 16:
+            oldest = list(islice(by_key, len(by_key) // 32 + 1))
+            self.drop(oldest)
+            self._dropped += len(oldest)
+            if self._dropped >= len(by_key):  # an interrupted put may have left its key in the sum
+                self._held_bytes = sum(starmap(_taken, by_key.items()))
+                self._dropped = 0
 
 
-def _taken(key: bytes, sessions: list[Found]) -> int:
-    """Return what *sessions* of *key* take in memory, about."""
+def _taken(key: bytes, newest: Newest) -> int:
+    """Return what *newest* of *key* take in memory, about."""
+    _, *sessions = newest
     size = KEY_OVERHEAD_BYTES + len(key) + SESSION_OVERHEAD_BYTES * len(sessions)
-    for session in sessions:
-        size += len(session[2])
+    for _, _, value in sessions:
+        size += len(value)
     return size

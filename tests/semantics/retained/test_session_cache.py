@@ -13,7 +13,12 @@ from statestores.errors import StateStoreError
 from statestores.registry import load_backend
 from statestores.semantics import open_on_engine
 from statestores.semantics.every_kind.engine_store import FEW_ROWS
-from statestores.semantics.retained.session_cache import MOST_SESSIONS, SessionCache
+from statestores.semantics.retained.session_cache import (
+    KEY_OVERHEAD_BYTES,
+    MOST_SESSIONS,
+    SESSION_OVERHEAD_BYTES,
+    SessionCache,
+)
 from statestores.spi import Changes, Durability, Session
 from statestores_conformance.subjects.faulty_engine import Fault, FaultyEngine, KeptOpen, Moment
 
@@ -120,19 +125,35 @@ def test_memory_for_sessions_is_bounded() -> None:
     cache = SessionCache(10_000)
     for number in range(100):
         cache.keep(b"%03d" % number, 0, [(end, 0, b"v" * 100) for end in range(5)])
-        # Whoever makes room leaves about a half of what was used last: a mutant left nothing.
+        # Whoever makes room leaves nearly all of what was used last: a mutant left nothing.
         newest = [b"%03d" % each for each in range(max(0, number - 2), number + 1)]
         assert list(cache.by_key)[-3:] == newest
 
     assert 0 < cache._held_bytes <= 10_000
     assert list(cache.by_key)[-1] == b"099"
-    assert all(len(found) == MOST_SESSIONS for _, found in cache.by_key.values())
+    assert all(len(found) == MOST_SESSIONS for _, *found in cache.by_key.values())
     for key in list(cache.by_key):
         cache.follow(key, cache.by_key.pop(key), 0, 9, b"w")
         cache.follow(key, cache.by_key.pop(key), 0, 9, None)
     cache.drop(list(cache.by_key))
 
     assert cache._held_bytes == 0
+
+
+@pytest.mark.parametrize(("most", "left"), [(64, 60), (50, 45)])
+def test_few_keys_go_where_there_is_no_room(most: int, left: int) -> None:
+    """Of keys that come in turns those go that come next: once it was a half of what was there.
+
+    A sixteenth of the room is free then, or a little more; a thirty-second goes at a time.
+    """
+    size = KEY_OVERHEAD_BYTES + SESSION_OVERHEAD_BYTES + 4 + 100
+    cache = SessionCache(most * size)
+    for number in range(most + 1):
+        assert len(cache.by_key) == number
+        cache.keep(b"%04d" % number, 0, [(1, 0, b"v" * 100)])
+
+    assert list(cache.by_key) == [b"%04d" % each for each in range(most + 1 - left, most + 1)]
+    assert cache._held_bytes == left * size
 
 
 @pytest.mark.spec("SES-9")

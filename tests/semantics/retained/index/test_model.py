@@ -265,7 +265,7 @@ class Life(RuleBasedStateMachine):
                     if value is not NOT_KEPT and start_ms >= visible_ms:
                         assert value == self.engine.get(unnumbered_key(key, start_ms))
             return
-        for key, (from_ms, sessions) in self.store._cached.items():
+        for key, (from_ms, *sessions) in self.store._cached.items():
             kept = [each for each in sessions if each[0] >= max(from_ms, visible_ms)]
 
             assert kept == self.sessions_of(key, from_ms)
