@@ -108,7 +108,7 @@ class SessionCache:
     def forget(self) -> None:
         """Forget everything: the store may have changed by other means."""
         self.by_key.clear()
-        self._held_bytes = 0
+        self._held_bytes = self._dropped = 0
         self._is_filled = False
 
     def _make_room(self) -> None:
@@ -130,7 +130,7 @@ class SessionCache:
 
 def _taken(key: bytes, newest: Newest) -> int:
     """Return what *newest* of *key* take in memory, about."""
-    _, *sessions = newest
+    sessions = newest[1:]
     size = KEY_OVERHEAD_BYTES + len(key) + SESSION_OVERHEAD_BYTES * len(sessions)
     for _, _, value in sessions:
         size += len(value)

@@ -42,6 +42,7 @@ class Naive:
         """What interrupted puts have left in the sum."""
 
         self.dropped = 0
+        """How many keys had no room since that sum was last counted, or was of nothing."""
 
     @property
     def held_bytes(self) -> int:
@@ -146,7 +147,7 @@ class Life:
         """Forget all of it, that there was no room among it."""
         self.cache.forget()
         self.naive.by_key.clear()
-        self.naive.left_bytes = 0
+        self.naive.left_bytes = self.naive.dropped = 0
         self.is_filled = False
 
     def ask(self) -> None:
